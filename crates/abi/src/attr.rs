@@ -36,7 +36,7 @@ bitflags! {
         const REGS_USER = 1 << 12;
         /// A copy of the top of the user stack.
         const STACK_USER = 1 << 13;
-        /// Cost of the sampled access, one number.
+        /// Weight of the sampled access (`PERF_SAMPLE_WEIGHT`), one number.
         const WEIGHT = 1 << 14;
         /// Where the data came from.
         const DATA_SRC = 1 << 15;
@@ -56,13 +56,13 @@ bitflags! {
         const DATA_PAGE_SIZE = 1 << 22;
         /// Page size of the instruction pointer.
         const CODE_PAGE_SIZE = 1 << 23;
-        /// Cost of the sampled access, structured.
+        /// Weight of the sampled access (`PERF_SAMPLE_WEIGHT_STRUCT`), three numbers.
         const WEIGHT_STRUCT = 1 << 24;
         /// Bits this version does not know are kept.
         const _ = !0;
     }
 
-    /// `read_format`: what `read(2)` and `PERF_SAMPLE_READ` return beside the value.
+    /// `read_format`: what `read(2)` and `PERF_SAMPLE_READ` return in addition to the value.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
     pub struct ReadFormat: u64 {
         /// Nanoseconds the event was enabled.
@@ -73,7 +73,7 @@ bitflags! {
         const ID = 1 << 2;
         /// The whole group at once.
         const GROUP = 1 << 3;
-        /// Records lost for want of space (Linux 6.0).
+        /// Records lost because the ring buffer was full (Linux 6.0).
         const LOST = 1 << 4;
         /// Bits this version does not know are kept.
         const _ = !0;
@@ -121,19 +121,19 @@ bitflags! {
         const EXCLUDE_HOST = 1 << 19;
         /// Do not count guests.
         const EXCLUDE_GUEST = 1 << 20;
-        /// No kernel part in call chains.
+        /// No kernel part in callchains.
         const EXCLUDE_CALLCHAIN_KERNEL = 1 << 21;
-        /// No user part in call chains.
+        /// No user part in callchains.
         const EXCLUDE_CALLCHAIN_USER = 1 << 22;
         /// mmap records of the second form.
         const MMAP2 = 1 << 23;
-        /// comm records tell exec from rename.
+        /// comm records distinguish exec from rename.
         const COMM_EXEC = 1 << 24;
         /// Time stamps are of `clockid`.
         const USE_CLOCKID = 1 << 25;
         /// Write context switch records.
         const CONTEXT_SWITCH = 1 << 26;
-        /// Write ring entries from the end (flight recorder).
+        /// Write the ring buffer backwards, from its end (flight recorder).
         const WRITE_BACKWARD = 1 << 27;
         /// Write namespace records.
         const NAMESPACES = 1 << 28;
@@ -147,7 +147,7 @@ bitflags! {
         const CGROUP = 1 << 32;
         /// Write text poke records.
         const TEXT_POKE = 1 << 33;
-        /// mmap2 records carry the build id in place of device and inode.
+        /// mmap2 records carry the build ID instead of device and inode.
         const BUILD_ID = 1 << 34;
         /// Only threads inherit, not processes.
         const INHERIT_THREAD = 1 << 35;
@@ -206,7 +206,7 @@ bitflags! {
 const PRECISE_SHIFT: u32 = 15;
 const PRECISE_MASK: u64 = 3 << PRECISE_SHIFT;
 
-/// `perf_event_attr` with names for its unions. Zero means "not asked for" throughout.
+/// `perf_event_attr` with names for its unions. Zero always means "not requested".
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Attr {
     /// Which PMU; see [`crate::event_type`].
@@ -223,7 +223,7 @@ pub struct Attr {
     pub flags: AttrFlags,
     /// 0 (any skid) to 3 (none).
     pub precise_ip: u8,
-    /// Wake up after so many samples, or bytes if [`AttrFlags::WATERMARK`].
+    /// Number of samples after which the reader is woken; bytes if [`AttrFlags::WATERMARK`].
     pub wakeup: u32,
     /// Breakpoint type: 1 read, 2 write, 4 execute.
     pub bp_type: u32,
@@ -258,7 +258,7 @@ pub struct Attr {
 #[non_exhaustive]
 pub enum AttrError {
     /// Fewer bytes than the first published size.
-    #[error("perf_event_attr has {0} bytes, the smallest valid size is {ATTR_SIZE_VER0}")]
+    #[error("perf_event_attr has {0} bytes; the smallest valid size is {ATTR_SIZE_VER0}")]
     TooShort(usize),
 }
 
@@ -334,8 +334,8 @@ impl Attr {
     }
 
     /// The smallest published size in bytes, from 112 (Linux 4.8) on, that holds all fields that are
-    /// set. Older tools refuse files whose attributes are larger than those they know, even where the
-    /// rest is zero.
+    /// set. Older tools reject files with attributes larger than those they know, even if the rest is
+    /// zero.
     #[must_use]
     pub fn smallest_size(&self) -> usize {
         match self {

@@ -130,7 +130,7 @@ pub mod ioctl {
     pub const FLAG_GROUP: u32 = 1;
 }
 
-/// Byte offsets in `perf_event_mmap_page`, the first page of a mapped ring.
+/// Byte offsets in `perf_event_mmap_page`, the first page of a mapped ring buffer.
 pub mod mmap_page {
     /// u32: changes whenever the kernel writes the fields below; odd while it does.
     pub const LOCK: usize = 8;

@@ -1,8 +1,8 @@
 //! The perf event ABI of Linux as types and as bytes.
 //!
-//! Nothing here makes a system call and nothing here is `unsafe`: an [`Attr`] becomes the bytes that
-//! the kernel (or a `perf.data` file) wants with [`Attr::to_bytes`], and comes back with
-//! [`Attr::from_bytes`]; records are walked by [`record::Records`] and built by [`record::RecordBuilder`].
+//! Nothing here makes a system call and nothing here is `unsafe`: an [`Attr`] becomes the bytes that the
+//! kernel (or a `perf.data` file) wants with [`Attr::to_bytes`], and comes back with [`Attr::from_bytes`];
+//! [`record::Records`] iterates over records and [`record::RecordBuilder`] builds them.
 //!
 //! All layouts follow `include/uapi/linux/perf_event.h`. Everything is in native byte order unless a
 //! function says otherwise: a recording is always made on the machine it describes.

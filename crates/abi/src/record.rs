@@ -13,7 +13,7 @@ pub const HEADER_SIZE: usize = 8;
 pub mod kind {
     /// A mapping, first form.
     pub const MMAP: u32 = 1;
-    /// Records dropped for want of space.
+    /// Records dropped because the ring buffer was full.
     pub const LOST: u32 = 2;
     /// A thread's name.
     pub const COMM: u32 = 3;
@@ -65,7 +65,7 @@ pub mod kind {
 
 /// Bits of `perf_event_header.misc`.
 pub mod misc {
-    /// The low three bits tell the CPU mode.
+    /// The low three bits are the CPU mode.
     pub const CPUMODE_MASK: u16 = 7;
     /// Kernel mode.
     pub const KERNEL: u16 = 1;
@@ -75,7 +75,7 @@ pub mod misc {
     pub const COMM_EXEC: u16 = 1 << 13;
     /// MMAP: not executable.
     pub const MMAP_DATA: u16 = 1 << 13;
-    /// MMAP2: a build id stands in place of device and inode.
+    /// MMAP2: a build ID instead of device and inode.
     pub const MMAP_BUILD_ID: u16 = 1 << 14;
 }
 
@@ -117,7 +117,7 @@ impl<'a> Records<'a> {
         Self { rest: bytes }
     }
 
-    /// Bytes behind the last record that was returned.
+    /// Bytes after the last record that was returned.
     #[must_use]
     pub fn rest(&self) -> &'a [u8] {
         self.rest
@@ -217,7 +217,7 @@ impl<'a> RecordBuilder<'a> {
     /// If the record is over 65,535 bytes: the caller bounds what it puts in (a path is at most 4096).
     pub fn finish(self) {
         let size = self.out.len() - self.start;
-        let size = u16::try_from(size).expect("a record that we build fits its u16 size");
+        let size = u16::try_from(size).expect("the size of a record that we build fits in a u16");
         self.out[self.start + 6..self.start + 8].copy_from_slice(&size.to_ne_bytes());
     }
 }

@@ -14,8 +14,8 @@ use pmuscope_workloads::WorkloadError;
 use crate::numa::RunError;
 
 /// Where there is no PMU.
-const EMULATED_PMU: &str = "An emulated machine has one (its counts are exact, its times say nothing): pmuscope \
-    lab run --arch aarch64 --icount 1 -- bench functions --quick";
+const EMULATED_PMU: &str = "Try: an emulated machine, which has a PMU (exact counts, meaningless \
+    times): pmuscope lab run --arch aarch64 --icount 1 -- bench functions --quick";
 
 /// Why a benchmark ends without results.
 #[derive(Debug, thiserror::Error)]
@@ -25,7 +25,7 @@ pub enum BenchError {
     #[error("{0}")]
     Options(String),
     /// An arm that does not exist.
-    #[error("no arm is called {name}; there are {known}")]
+    #[error("unknown arm {name}. Try: {known}")]
     UnknownArm {
         /// What was asked for.
         name: String,
@@ -33,7 +33,10 @@ pub enum BenchError {
         known: String,
     },
     /// The folder for files of runs cannot be used.
-    #[error("cannot use {} for files of runs: {source}. Try: --tmp DIR, or TMPDIR=DIR", path.display())]
+    #[error(
+        "cannot write files of runs to {}: {source}. Try: --tmp DIR, or TMPDIR=DIR",
+        path.display()
+    )]
     Scratch {
         /// The folder.
         path: PathBuf,
@@ -42,7 +45,7 @@ pub enum BenchError {
     },
     /// The file to continue holds runs of another kind.
     #[error(
-        "{}: is of other tests, policies, sizes or times, and cannot be gone on with. Try without --resume, or \
+        "cannot resume {}: it has other tests, policies, sizes or times. Try: without --resume, or \
          another file", path.display()
     )]
     Resume {
@@ -50,33 +53,34 @@ pub enum BenchError {
         path: PathBuf,
     },
     /// The workload does not run even without a recorder.
-    #[error("the workload does not run by itself: {why}")]
+    #[error("the workload fails without a recorder: {why}")]
     Alone {
         /// What it said.
         why: String,
     },
     /// No recorder works here.
-    #[error("no recorder works here. {notice}. See: pmuscope doctor")]
+    #[error("no recorder works here: {notice}. Try: pmuscope doctor")]
     NoRecorder {
         /// Which were left out first, and why.
         notice: String,
     },
     /// Functions alone cannot be recorded, so there is no truth.
-    #[error("cycles and instructions cannot be recorded here: {why}. {EMULATED_PMU}")]
+    #[error("cannot record cycles and instructions: {why}. {EMULATED_PMU}")]
     NoTruth {
         /// What the recorder said.
         why: String,
     },
     /// Times are not the machine's.
     #[error(
-        "memory has no speed here: instructions are run by {0}, so bandwidth and latency would be the emulator's. \
-         Run it on the machine itself; pmuscope workload memory counts bytes and faults here too"
+        "cannot measure memory speed: {0} emulates this machine, so bandwidth and latency would be \
+         the emulator's. Try: on a real machine, or pmuscope workload memory, which counts bytes \
+         and faults here too"
     )]
     Emulated(String),
     /// More breakpoints than there are slots.
     #[error(
-        "-b {asked}: {asked} breakpoints do not fit, this machine has {slots} free slots for a \
-         thread's. Try: -b {slots}"
+        "-b {asked}: {asked} breakpoints do not fit; a thread has {slots} free debug registers \
+         here. Try: -b {slots}"
     )]
     Slots {
         /// How many were asked for.
@@ -86,7 +90,7 @@ pub enum BenchError {
     },
     /// More threads than there can be.
     #[error(
-        "-t {asked}: {asked} threads at once do not fit, {limit}. Try: -t {room}, or raise that \
+        "-t {asked}: cannot run {asked} threads at once: {limit}. Try: -t {room}, or raise that \
          limit"
     )]
     Threads {
@@ -115,7 +119,8 @@ pub enum BenchError {
     },
     /// A binding that takes two nodes.
     #[error(
-        "policy {0} takes two nodes with CPUs and memory, and there is one. Try: --policies without it"
+        "policy {0} needs two NUMA nodes with CPUs and memory, and this machine has one. Try: \
+         --policies without it"
     )]
     Bound(&'static str),
     /// The user's program cannot be started or waited for.

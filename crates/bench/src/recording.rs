@@ -130,7 +130,7 @@ pub(crate) fn read_recording(recorder: Recorder, path: &Path) -> Result<Recordin
         let counts = count::count(path).map(Samples::from).map_err(|error| error.to_string());
         return Ok(Recording { file_size, counts, own: None });
     }
-    let own = read_info(path).map_err(fail)?.ok_or("the recording tells nothing of itself")?;
+    let own = read_info(path).map_err(fail)?.ok_or("the recording has no metadata of pmuscope")?;
     let counts = Samples {
         samples: own.samples(),
         lost: own.lost(),

@@ -163,7 +163,9 @@ impl Benchmark for RegionBench {
     fn arms(&mut self, bench: &mut Bench<'_>) -> Result<Vec<Self::Arm>, BenchError> {
         let why = self.why_not.as_ref();
         let notice = why.map(|why| {
-            format!("Not read in user space, so user and region-user did not run: {why}")
+            format!(
+                "user and region-user did not run: counters cannot be read in user space: {why}"
+            )
         });
         bench.file.notices.extend(notice);
         let can_run = |arm: &RegionArm| why.is_none() || !arm.in_user_space();

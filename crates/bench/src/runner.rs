@@ -385,7 +385,7 @@ mod tests {
         write(&earlier);
         let error = made(&rounds, &mut super::tests::file(), false).0.unwrap_err();
         assert!(
-            error.is_of_request() && error.to_string().contains("is of other tests"),
+            error.is_of_request() && error.to_string().contains("it has other tests"),
             "{error}"
         );
     }

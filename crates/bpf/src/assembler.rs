@@ -1,7 +1,7 @@
 //! Instructions, and jumps to labels.
 //!
 //! An instruction is 8 bytes: `opcode u8 │ src:4 dst:4 │ offset i16 │ immediate i32`; the load of a 64-bit
-//! immediate takes two. Offsets of jumps count instructions from the one behind the jump.
+//! immediate takes two. Offsets of jumps count instructions from the one after the jump.
 
 use std::os::fd::{AsRawFd as _, BorrowedFd};
 
@@ -120,7 +120,7 @@ pub enum Helper {
     RingOutput = 130,
 }
 
-/// A place to jump to.
+/// A jump target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Label(usize);
 
@@ -240,7 +240,7 @@ impl Assembler {
         self.atomic(base, offset, from, FETCH)
     }
 
-    /// `from` and `*(base + offset)`, of 8 bytes, change places, as one (Linux 5.12).
+    /// `from` and `*(base + offset)`, of 8 bytes, are exchanged atomically (Linux 5.12).
     pub fn exchange(&mut self, base: Register, offset: i16, from: Register) -> &mut Self {
         const EXCHANGE: i32 = 0xe1;
         self.atomic(base, offset, from, EXCHANGE)
@@ -251,14 +251,14 @@ impl Assembler {
         self.push(ATOMIC_DOUBLE, base as u8, from as u8, offset, op)
     }
 
-    /// Goes to `label`.
+    /// Jumps to `label`.
     pub fn jump(&mut self, label: Label) -> &mut Self {
         const ALWAYS: u8 = 0x05;
         self.jumps.push((self.code.len(), label));
         self.push(ALWAYS, 0, 0, 0, 0)
     }
 
-    /// Goes to `label` if `left op right`.
+    /// Jumps to `label` if `left op right`.
     pub fn jump_if(
         &mut self,
         op: Compare,
@@ -295,7 +295,7 @@ impl Assembler {
     #[must_use]
     pub fn finish(mut self) -> Vec<[u8; 8]> {
         for (at, label) in &self.jumps {
-            let to = self.labels[label.0].expect("a label that is jumped to is placed");
+            let to = self.labels[label.0].expect("every label that is jumped to is bound");
             let offset = to as i32 - *at as i32 - 1;
             assert!(offset.abs() <= JUMP_FAR, "a jump over {offset} instructions");
             self.code[*at][2..4].copy_from_slice(&(offset as i16).to_ne_bytes());

@@ -5,20 +5,20 @@ use std::io;
 use rustix::io::Errno;
 use thiserror::Error;
 
-/// Why the kernel did not take something.
+/// Why the kernel rejected a call or a program.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum BpfError {
     /// A call failed.
     #[error("{call}: {source}")]
     Call {
-        /// What was asked for ("bpf(BPF_MAP_CREATE)").
+        /// The call ("bpf(BPF_MAP_CREATE)").
         call: &'static str,
         /// What the kernel said.
         source: io::Error,
     },
     /// The verifier refused a program.
-    #[error("the kernel refused the program ({source}): {said}")]
+    #[error("the kernel rejected the BPF program ({source}): {said}")]
     Refused {
         /// What the kernel said.
         source: io::Error,
@@ -28,7 +28,7 @@ pub enum BpfError {
 }
 
 impl BpfError {
-    /// What the kernel answered.
+    /// The kernel's error.
     #[must_use]
     pub fn source_error(&self) -> &io::Error {
         match self {
@@ -36,7 +36,7 @@ impl BpfError {
         }
     }
 
-    /// Whether it is rights that are missing: `CAP_BPF` and `CAP_PERFMON`, or root.
+    /// Whether a capability is missing: `CAP_BPF` and `CAP_PERFMON`, or root.
     #[must_use]
     pub fn is_permission(&self) -> bool {
         let errno = Errno::from_io_error(self.source_error());

@@ -8,9 +8,9 @@
 //!     └─ read and written from here while the program runs
 //! ```
 //!
-//! It knows instructions (`Documentation/bpf/standardization/instruction-set.rst`), maps and ring buffers,
-//! not what programs are for. A loader of object files would want a compiler where users are, and
-//! the programs here follow from what a user asks.
+//! This crate knows instructions (`Documentation/bpf/standardization/instruction-set.rst`), maps and ring
+//! buffers, but not what programs are for. Loading object files would require a compiler on the user's
+//! machine; the programs here depend on what the user asks for.
 
 #![deny(missing_docs)]
 mod assembler;

@@ -1,4 +1,4 @@
-//! Maps: memory that programs and we share by key.
+//! Maps: memory shared between BPF programs and user space, accessed by key.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -30,7 +30,7 @@ impl AsFd for Map {
 }
 
 impl Map {
-    /// A hash table of `entries` at most, all memory taken at once.
+    /// A hash table of at most `entries`, with all memory allocated up front.
     ///
     /// # Errors
     /// [`BpfError::Call`].
@@ -97,8 +97,8 @@ impl Map {
     }
 }
 
-/// An array of one entry that each CPU has for itself, for programs to work in. It is not read from here: the
-/// kernel would hand over the entries of all CPUs.
+/// A per-CPU array of one entry, as scratch space for programs. It is not read from user space: the kernel
+/// would return the entries of all CPUs.
 #[derive(Debug)]
 pub struct PerCpuScratch(OwnedFd);
 
@@ -109,7 +109,7 @@ impl AsFd for PerCpuScratch {
 }
 
 impl PerCpuScratch {
-    /// With entries of so many bytes.
+    /// With entries of this many bytes.
     ///
     /// # Errors
     /// [`BpfError::Call`].

@@ -1,10 +1,10 @@
-//! A ring that programs of all CPUs write to, in the order in which they reserve.
+//! A ring buffer that programs on all CPUs write to, in the order in which they reserve space.
 //!
 //! ```text
 //!  page 0          page 1            pages …                      (twice in a row: records never wrap)
 //!  consumer pos │  producer pos │  records: u32 length, flags │ u32 offset │ data │ pad to 8
 //! ```
-//! (`kernel/bpf/ringbuf.c`.) A record whose BUSY bit is set is still being written: reading stops there.
+//! (`kernel/bpf/ringbuf.c`.) A record with its BUSY bit set is still being written: reading stops there.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;

@@ -1,4 +1,4 @@
-//! `bpf(2)` and the mapped ring: the unsafe part of this crate.
+//! `bpf(2)` and the mapped ring buffer: the unsafe part of this crate.
 
 use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};

@@ -1,4 +1,4 @@
-//! Events that count: nothing is sampled, there is no ring, and the numbers are read.
+//! Counting events: nothing is sampled, there is no ring buffer, and the counts are read.
 //!
 //! ```text
 //!  requests          places                descriptors                   readings
@@ -6,8 +6,8 @@
 //!  instructions ┴─►  or a thread      ─┴►  members below their leader ─► of each, groups in one read
 //! ```
 //!
-//! A descriptor of a thread counts what it does on whatever CPU, and with `inherit` what it starts; its
-//! count includes children that live and those that have ended (`perf_event_read`,
+//! A descriptor of a thread counts what the thread does on any CPU, and with `inherit` what it starts;
+//! its count includes children that run and those that have ended (`perf_event_read`,
 //! `sync_child_event` in `kernel/events/core.c`).
 
 use pmuscope_abi::{AttrFlags, ReadFormat};
@@ -41,8 +41,8 @@ pub struct CountingSet {
 }
 
 impl CountingSet {
-    /// Opens `requests` for `scope`. Threads that end meanwhile are passed over, and so are places at
-    /// which a request does not count (see [`EventRequest::cpus`]).
+    /// Opens `requests` for `scope`. Threads that end meanwhile are skipped, and so are threads and
+    /// CPUs on which a request does not count (see [`EventRequest::cpus`]).
     ///
     /// # Errors
     /// [`CountersError`]; nothing stays open then. [`CountersError::Vanished`] if all threads ended.

@@ -1,4 +1,4 @@
-//! Why events could not be opened: each variant names the call, the event, the CPU and the errno.
+//! Why events could not be opened. Each variant names the call, the event, the CPU and the errno.
 
 use std::io;
 
@@ -22,8 +22,8 @@ pub enum CountersError {
     },
     /// Too many descriptors.
     #[error(
-        "too many open files: {need}, and the limit is {limit}. \
-         Try: ulimit -n {}, or fewer events (-e), CPUs (-C) or threads", need.descriptors
+        "too many open files: {need}; the limit is {limit}. Try: ulimit -n {}, or fewer events \
+         (-e), CPUs (-C) or threads", need.descriptors
     )]
     OpenFiles {
         /// What was to be opened.
@@ -33,7 +33,7 @@ pub enum CountersError {
     },
     /// The ring could not be mapped.
     #[error(
-        "cannot map {rings} rings of {ring_kib} KiB: mmap: {}. {}",
+        "cannot map {rings} ring buffers of {ring_kib} KiB: mmap: {}. {}",
         errno_name(.source),
         map_hint(.source, .budget, *.suggestion_kib, *.enough_kib)
     )]
@@ -52,12 +52,12 @@ pub enum CountersError {
         enough_kib: u64,
     },
     /// The ring size is not a power of two of pages.
-    #[error("a ring of {0} bytes is not possible: -m takes a power of two of at least one page")]
+    #[error("invalid ring buffer size, {0} bytes: -m takes a power of two of at least one page")]
     RingSize(u64),
     /// All observed threads were gone before they could be opened.
-    #[error("no thread is left to observe: {0} ended before its events could be opened")]
+    #[error("no thread left to observe: {0} ended before its events could be opened")]
     Vanished(String),
-    /// An ioctl or a read failed that cannot fail in order.
+    /// An ioctl or a read failed that should not fail.
     #[error("{call} on {event} {place}: {}", errno_name(.source))]
     Call {
         /// The call.
@@ -82,7 +82,7 @@ pub enum CountersError {
 /// Which limit it was, and what to type. Out of memory is no limit that a setting raises.
 fn map_hint(error: &io::Error, budget: &str, suggestion_kib: u64, enough_kib: u64) -> String {
     if error.raw_os_error() == Some(libc::ENOMEM) {
-        return format!("There is not that much free memory. Try: -m {suggestion_kib}K");
+        return format!("Not enough free memory. Try: -m {suggestion_kib}K");
     }
     format!(
         "{budget}. Try: -m {suggestion_kib}K, or sudo sysctl kernel.perf_event_mlock_kb={enough_kib}"
@@ -135,34 +135,37 @@ pub(crate) fn open_hint(error: &io::Error, question: &OpenQuestion<'_>) -> Strin
     match error.raw_os_error() {
         Some(libc::EACCES | libc::EPERM) => permission_hint(question),
         Some(libc::ENOENT | libc::ENODEV) if question.hardware => {
-            "This machine shows no such counter to us (a virtual machine without a PMU, or an event \
-             the PMU does not have). Try: pmuscope doctor, or -e cpu-clock"
+            "This machine has no such counter (a virtual machine without a PMU, or an event that \
+             the PMU lacks). Try: pmuscope doctor, or -e cpu-clock"
                 .into()
         }
         Some(libc::ENOENT) => "The kernel does not know this event. Try: pmuscope doctor".into(),
         Some(libc::ENOSPC) => {
-            "All breakpoint slots of this CPU or thread are taken. Try fewer mem: events".into()
+            "All debug registers of this CPU or thread are in use. Try: fewer mem: events".into()
         }
         Some(libc::ESRCH) => "The thread has ended".into(),
         Some(libc::EINVAL) => {
-            "The kernel or the PMU does not take this combination of settings. \
-             Try: --dry-run shows the attribute; -v names what the kernel said last"
+            "The kernel or the PMU rejects this combination of settings. Try: --dry-run, which \
+             shows the attribute, or -v, which shows the kernel's last error"
                 .into()
         }
         Some(libc::EOPNOTSUPP) if !question.hardware => {
-            "The kernel's own events have no branch records, and none of the PMU's precision. \
-             Try without -b, -j, --call-graph lbr or :p"
+            "Software events have no branch records and no precise addresses. Try: without -b, -j, \
+             --call-graph lbr or :p"
                 .into()
         }
         Some(libc::EOPNOTSUPP) => {
-            "The PMU cannot do this (sampling, precise addresses or branch stacks). \
-             Try without -b, -d or :p, or -e cpu-clock"
+            "The PMU does not support this (sampling, precise addresses or branch stacks). Try: \
+             without -b, -d or :p, or -e cpu-clock"
                 .into()
         }
         Some(libc::EBUSY) => {
-            "Another user holds the PMU exclusively. Try: sudo sysctl kernel.nmi_watchdog=0".into()
+            "Another process holds the PMU exclusively. Try: sudo sysctl kernel.nmi_watchdog=0"
+                .into()
         }
-        Some(libc::E2BIG) => "The group reads more than the kernel allows. Try a smaller group".into(),
+        Some(libc::E2BIG) => {
+            "The group reads more than the kernel allows. Try: a smaller group".into()
+        }
         Some(libc::ENOSYS) => "This kernel is built without perf events".into(),
         _ => "Try: pmuscope doctor".into(),
     }
@@ -185,11 +188,10 @@ pub(crate) struct OpenQuestion<'a> {
 /// events, above 1 no kernel samples, above 2 (Debian) nothing (`Documentation/admin-guide/perf-security.rst`).
 fn permission_hint(question: &OpenQuestion<'_>) -> String {
     if question.foreign {
-        return "It is a process of another user. Try: sudo pmuscope …".into();
+        return "The process belongs to another user. Try: sudo pmuscope …".into();
     }
     let Some(level) = question.paranoid else {
-        return "Permission is missing (CAP_PERFMON). Try: sudo pmuscope …, or pmuscope doctor"
-            .into();
+        return "CAP_PERFMON is missing. Try: sudo pmuscope …, or pmuscope doctor".into();
     };
     let needed = match question {
         OpenQuestion { tracepoint: true, .. } => -1,
@@ -199,8 +201,8 @@ fn permission_hint(question: &OpenQuestion<'_>) -> String {
     };
     if level <= needed {
         return format!(
-            "perf_event_paranoid is {level}, which would allow it: a container's seccomp profile, \
-             a security module, or a process of another user. Try: sudo pmuscope …"
+            "perf_event_paranoid is {level}, which allows it, so the cause is a container's \
+             seccomp profile, a security module, or a process of another user. Try: sudo pmuscope …"
         );
     }
     // What has modifiers already would need others, and who asked for the kernel does not want the user.
@@ -237,18 +239,18 @@ mod tests {
         let text = hint(libc::EACCES, question);
         assert!(text.contains("perf_event_paranoid=1, or -e cycles:u"), "{text}");
         let question = OpenQuestion { paranoid: Some(-1), ..question };
-        assert!(hint(libc::EACCES, question).contains("would allow it"));
+        assert!(hint(libc::EACCES, question).contains("which allows it"));
         let question = OpenQuestion { foreign: true, ..question };
         assert_eq!(
             hint(libc::EACCES, question),
-            "It is a process of another user. Try: sudo pmuscope …"
+            "The process belongs to another user. Try: sudo pmuscope …"
         );
     }
 
     #[test]
     fn what_only_a_pmu_has_is_not_looked_for_in_software() {
         let software = OpenQuestion::default();
-        assert!(hint(libc::EOPNOTSUPP, software).contains("The kernel's own events"));
+        assert!(hint(libc::EOPNOTSUPP, software).contains("Software events have no"));
         let hardware = OpenQuestion { hardware: true, ..software };
         assert!(hint(libc::EOPNOTSUPP, hardware).contains("-e cpu-clock"));
     }

@@ -1,4 +1,4 @@
-//! A kernel made of a table, for tests of what is built on this crate.
+//! A fake kernel driven by a table, for tests of code that uses this crate.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -24,7 +24,7 @@ pub struct OpenedCall {
     pub in_group: bool,
 }
 
-/// Answers what tests tell it to; rings are memory that nobody writes.
+/// Gives the answers that a test sets; ring buffers are memory that nothing writes to.
 #[derive(Debug, Default)]
 pub struct FakeKernel {
     state: Mutex<FakeState>,
@@ -43,7 +43,7 @@ struct FakeState {
 }
 
 impl FakeKernel {
-    /// Rings of at most so many bytes together can be mapped.
+    /// The number of bytes of ring buffers that can be mapped in total.
     #[must_use]
     pub fn with_locked_limit(self, bytes: usize) -> Self {
         Self { locked_limit: Some(bytes), ..self }
@@ -63,7 +63,7 @@ impl FakeKernel {
         self
     }
 
-    /// From now on every read gets these words, and zeros behind.
+    /// From now on every read returns these words, followed by zeros.
     pub fn answer_reads(&self, words: &[u64]) {
         self.locked().answer = words.to_vec();
     }

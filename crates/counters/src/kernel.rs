@@ -1,4 +1,4 @@
-//! What this crate asks of the kernel, as a trait, so that tests can answer in its place.
+//! What this crate asks of the kernel, as a trait, so that tests can replace it.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};

@@ -1,4 +1,4 @@
-//! The only room that calls `perf_event_open(2)`.
+//! The only crate that calls `perf_event_open(2)`.
 //!
 //! ```text
 //!  Scope ─┐

@@ -7,9 +7,9 @@ use crate::error::CountersError;
 /// Descriptors that a set of events needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResourceNeed {
-    /// Events per place.
+    /// Events per thread or CPU.
     pub events: u64,
-    /// Places: CPUs, or CPUs times threads.
+    /// Number of CPUs, or of CPUs times threads.
     pub places: u64,
     /// Descriptors in all, with those for files and readers.
     pub descriptors: u64,
@@ -19,7 +19,7 @@ impl ResourceNeed {
     /// Descriptors for everything else: output, pipes, epoll, readers, files of /proc.
     const OTHERS: u64 = 128;
 
-    /// `events` opened at each of `places`.
+    /// `events` opened for each of `places` CPUs or threads.
     #[must_use]
     pub fn new(events: u64, places: u64) -> Self {
         Self { events, places, descriptors: events * places + Self::OTHERS }
@@ -38,14 +38,15 @@ impl std::fmt::Display for ResourceNeed {
         let plural = if *events == 1 { "" } else { "s" };
         write!(
             f,
-            "{events} event{plural} x {places} CPUs and threads, and {} for files and readers, \
+            "{events} event{plural} x {places} CPUs and threads, plus {} for files and readers, \
              need {descriptors} descriptors",
             Self::OTHERS
         )
     }
 }
 
-/// Raises the soft limit of open files as far as `need` asks, the hard one too where that is allowed.
+/// Raises the soft limit of open files to what `need` requires, and the hard limit too if that is
+/// allowed.
 ///
 /// # Errors
 /// [`CountersError::OpenFiles`] with the arithmetic if the limit stays too low.
@@ -113,7 +114,7 @@ impl std::fmt::Display for MemoryBudget {
         };
         write!(
             f,
-            "Allowed: perf_event_mlock_kb {per_cpu_kib} KiB x {cpus} CPUs + RLIMIT_MEMLOCK {limit} \
+            "Limit: perf_event_mlock_kb {per_cpu_kib} KiB x {cpus} CPUs + RLIMIT_MEMLOCK {limit} \
              for all recordings of this user together"
         )
     }
@@ -150,7 +151,7 @@ mod tests {
         let need = ResourceNeed::new(2, 512);
         assert_eq!(
             need.to_string(),
-            "2 events x 512 CPUs and threads, and 128 for files and readers, need 1152 descriptors"
+            "2 events x 512 CPUs and threads, plus 128 for files and readers, need 1152 descriptors"
         );
         assert!(ResourceNeed::new(1, 2).to_string().starts_with("1 event x 2 "));
         assert!(BUDGET.to_string().contains("516 KiB x 2 CPUs + RLIMIT_MEMLOCK 64 KiB"));

@@ -1,4 +1,4 @@
-//! Opens a set of sampling events and their rings.
+//! Opens a set of sampling events and their ring buffers.
 //!
 //! ```text
 //!             CPU 0                       CPU 1
@@ -7,7 +7,7 @@
 //! ```
 //!
 //! `perf_event_open` and its ioctls interrupt the CPU that the event is bound to; from that CPU itself
-//! they do not. So each node has a thread that walks its CPUs, opening from each.
+//! they do not. So each NUMA node has a thread that visits its CPUs and opens events on each.
 
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -23,10 +23,10 @@ use crate::ring::Ring;
 use crate::scope::{Scope, ThreadOrCpu};
 use crate::value::Value;
 
-/// An event to open everywhere the scope says.
+/// An event to open for all CPUs or threads of the scope.
 #[derive(Debug, Clone)]
 pub struct EventRequest {
-    /// As the user wrote it.
+    /// As typed by the user.
     pub name: String,
     /// The attribute, complete.
     pub attr: Attr,
@@ -41,12 +41,12 @@ pub struct EventRequest {
     pub max_precise: bool,
 }
 
-/// How large each ring is.
+/// The size of each ring buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RingSize {
-    /// So many bytes at most, less where the memory budget asks for it.
+    /// At most this many bytes, fewer if the memory budget requires it.
     AtMost(u64),
-    /// Exactly so many bytes, or an error.
+    /// Exactly this many bytes, or an error.
     Exactly(u64),
 }
 
@@ -65,11 +65,11 @@ impl RingSize {
 /// The watermark of a ring is one part in so many of its size.
 const WATERMARK_PART: u64 = 4;
 
-/// How to open. Events that ask for [`AttrFlags::WATERMARK`] wake their reader when a quarter of the
-/// ring is full: what is left is slack for a reader that does not get a CPU at once.
+/// How to open. Events with [`AttrFlags::WATERMARK`] wake their reader when a quarter of the ring
+/// buffer is full: the rest is slack for a reader that does not get a CPU immediately.
 #[derive(Debug, Clone, Copy)]
 pub struct OpenOptions {
-    /// Size of each ring's data area.
+    /// Size of the data area of each ring buffer.
     pub ring_size: RingSize,
 }
 
@@ -83,7 +83,7 @@ const SIDEBAND_BYTES: u64 = 256 << 10;
 pub struct OpenedEvent {
     /// Index of the request.
     pub event: usize,
-    /// Index of the ring it writes to.
+    /// Index of the ring buffer that it writes to.
     pub ring: usize,
     /// Id that its records carry.
     pub id: u64,
@@ -91,7 +91,7 @@ pub struct OpenedEvent {
     pub cpu: Option<u32>,
     /// Thread it observes; `None` for any.
     pub tid: Option<u32>,
-    /// It leads a group or is single.
+    /// Whether it leads a group or is a single event.
     pub leads: bool,
     fd: OwnedFd,
 }
@@ -104,7 +104,7 @@ impl OpenedEvent {
     }
 }
 
-/// Open events and their rings.
+/// Open events and their ring buffers.
 #[derive(Debug)]
 pub struct SamplingSet {
     requests: Vec<EventRequest>,
@@ -113,7 +113,7 @@ pub struct SamplingSet {
 }
 
 impl SamplingSet {
-    /// Opens `requests` for `scope`. Threads that end meanwhile are passed over.
+    /// Opens `requests` for `scope`. Threads that end meanwhile are skipped.
     ///
     /// # Errors
     /// [`CountersError`]; nothing stays open then.
@@ -157,7 +157,7 @@ impl SamplingSet {
         Self { requests, events, rings }
     }
 
-    /// What was asked for.
+    /// The requests.
     #[must_use]
     pub fn requests(&self) -> &[EventRequest] {
         &self.requests
@@ -169,13 +169,13 @@ impl SamplingSet {
         &self.events
     }
 
-    /// The rings, as long as they have not been taken.
+    /// The ring buffers, until they are taken.
     #[must_use]
     pub fn rings(&self) -> &[Ring] {
         &self.rings
     }
 
-    /// The rings, to be handed to their readers; the set keeps the descriptors.
+    /// The ring buffers, to be passed to their readers; the set keeps the descriptors.
     #[must_use]
     pub fn take_rings(&mut self) -> Vec<Ring> {
         std::mem::take(&mut self.rings)
@@ -234,8 +234,9 @@ impl SamplingSet {
         Ok(found)
     }
 
-    /// Gives an event a new period (or frequency, where it samples by one) everywhere; its phase starts
-    /// anew. Children of inherited events keep the old one (`__perf_event_period` walks no children).
+    /// Sets a new period (or frequency, for events that sample by frequency) on all CPUs and threads;
+    /// its phase restarts. Children of inherited events keep the old one (`__perf_event_period` does
+    /// not visit children).
     ///
     /// # Errors
     /// [`CountersError::Call`].
@@ -292,11 +293,11 @@ impl SamplingSet {
         })
     }
 
-    /// Opens all events of one CPU anew, to write to the ring that `this` has for it: a CPU that was
-    /// offline has lost its events for good, but not its ring.
+    /// Reopens all events of one CPU, to write to its existing ring buffer: a CPU that was offline
+    /// has lost its events permanently, but not its buffer.
     ///
     /// # Errors
-    /// [`CountersError`]; [`CountersError::Vanished`] where there is no ring of that CPU.
+    /// [`CountersError`]; [`CountersError::Vanished`] if there is no ring buffer for that CPU.
     pub fn reopen(
         &self,
         kernel: &dyn Kernel,
@@ -345,7 +346,7 @@ pub(crate) struct OpenedRing {
 enum Direction {
     /// To a reader.
     Forward,
-    /// To a reader, beside a ring that nobody reads.
+    /// To a reader, next to a ring buffer that nothing reads.
     Sideband,
     /// Over what is old.
     Backward,
@@ -535,7 +536,10 @@ impl Opener<'_> {
         }
         let asked_for = self.requests.iter().filter(|other| !is_dummy(&other.attr));
         let names: Vec<&str> = asked_for.map(|other| other.name.as_str()).collect();
-        format!("{} (mappings and tasks, for {})", request.name, names.join(", "))
+        format!(
+            "{} (sideband events: mmap, comm, fork, exit; for {})",
+            request.name, names.join(", ")
+        )
     }
 }
 

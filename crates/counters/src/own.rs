@@ -1,4 +1,5 @@
-//! Events of the calling thread, counted together and read as cheaply as the kernel allows.
+//! Self-monitoring: events of the calling thread, counted together and read as cheaply as the
+//! kernel allows.
 //!
 //! ```text
 //!  OwnGroup::open ─► one group, pinned: all on their counters while the thread runs, or given up
@@ -7,8 +8,8 @@
 //!               └─ else read(2) of the whole group
 //! ```
 //!
-//! Migration, other threads and interrupts need no care: the kernel counts for the thread, and takes the
-//! group off its counters and puts it on others with the thread. Nothing is inherited by what the thread
+//! Migration, other threads and interrupts need no special handling: the kernel counts per thread, and
+//! moves the group between counters together with the thread. Nothing is inherited by what the thread
 //! starts, as counts of children cannot be read in user space.
 
 use std::io;
@@ -25,23 +26,23 @@ use crate::open::EventRequest;
 use crate::page::{self, EventPage};
 use crate::scope::Scope;
 
-/// Events of a group at most: those of the kernel among them, no PMU has more counters.
+/// The largest number of events of a group, software events included; no PMU has more counters.
 pub const MAX_OWN_EVENTS: usize = 16;
 
 /// `attr.config1` bit of the armv8 PMU: the event may be read by the thread itself (`rdpmc` in sysfs).
 const ARM_USER_ACCESS: u64 = 1 << 1;
 
-/// Counts of a group at one moment.
+/// Counts of a group at one point in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OwnCounts {
-    /// Of each event, in their order; only differences mean something.
+    /// The count of each event, in their order; only differences are meaningful.
     pub counts: [u64; MAX_OWN_EVENTS],
-    /// Nanoseconds enabled while the thread ran, but not on the counters. The same at two moments: all
-    /// between was counted.
+    /// Nanoseconds enabled while the thread ran, but not on the counters. If it is the same in two
+    /// readings, everything in between was counted.
     pub missed_ns: u64,
-    /// Nanoseconds enabled; `None` where it takes a system call to know.
+    /// Nanoseconds enabled; `None` if it would take a system call to know.
     pub enabled_ns: Option<u64>,
-    /// It took no system call.
+    /// Whether it was read without a system call.
     pub in_user_space: bool,
 }
 
@@ -56,11 +57,11 @@ pub struct OwnGroup {
 }
 
 impl OwnGroup {
-    /// Opens `events` for the calling thread, stopped. With `in_user_space` they are read so where the
-    /// machine allows it; [`OwnGroup::why_read`] tells why it does not.
+    /// Opens `events` for the calling thread, stopped. With `in_user_space` they are read in user
+    /// space if the machine allows it; [`OwnGroup::why_read`] says why it does not.
     ///
     /// # Errors
-    /// [`CountersError`]; among them that the kernel saw that they cannot be counted together.
+    /// [`CountersError`]; among others if the kernel found that they cannot be counted together.
     ///
     /// # Panics
     /// With no event, or more than [`MAX_OWN_EVENTS`].
@@ -104,7 +105,7 @@ impl OwnGroup {
         Ok(())
     }
 
-    /// Starts counting. A group that has lost its counters for good may get them again so.
+    /// Starts counting. A group that has lost its counters permanently may get them back this way.
     ///
     /// # Errors
     /// [`CountersError::Call`].
@@ -112,7 +113,7 @@ impl OwnGroup {
         self.set.enable(kernel)
     }
 
-    /// Stops counting; others may have the counters.
+    /// Stops counting, which frees the counters for others.
     ///
     /// # Errors
     /// [`CountersError::Call`].
@@ -120,7 +121,8 @@ impl OwnGroup {
         self.set.disable(kernel)
     }
 
-    /// Reads all counts; `None` if the kernel has given the group up: somebody else holds its counters.
+    /// Reads all counts; `None` if the kernel has given the group up because another program holds its
+    /// counters.
     ///
     /// # Errors
     /// [`CountersError::Call`].
@@ -177,25 +179,25 @@ impl OwnGroup {
         })
     }
 
-    /// Why counts take a system call; `None` where they are read in user space, as far as is known before
-    /// the first look.
+    /// Why reading counts takes a system call; `None` if they are read in user space, as far as is known
+    /// before the first reading.
     #[must_use]
     pub fn why_read(&self) -> Option<&str> {
         self.why_not.as_deref()
     }
 
-    /// Looks once whether the pages say what they promise; the group is on its counters. Reads by system
-    /// call from now on if not.
+    /// Checks once whether the pages can be read as promised, while the group is on its counters. If
+    /// not, all further readings use a system call.
     pub fn settle(&mut self) {
         if self.why_not.is_none() && self.read_pages().is_none() {
             self.pages.clear();
-            let why = "the kernel shows no counter to read for one of the events";
+            let why = "the kernel exposes no counter for one of the events";
             self.why_not = Some(why.to_owned());
         }
     }
 
-    /// Lets go of it in a forked child, into which the kernel does not hand the pages on: what lies at
-    /// their addresses by now is somebody else's.
+    /// Releases it in a forked child without touching the pages, which the kernel does not pass on to
+    /// the child: other memory may be at their addresses by now.
     pub fn abandon(self) {
         self.pages.into_iter().for_each(std::mem::forget);
     }
@@ -210,7 +212,7 @@ impl OwnGroup {
 /// Why counts cannot be read in user space, as far as is known before they are opened.
 fn forbidden(machine: &Machine, events: &[Event], wanted: bool) -> Option<String> {
     if !wanted {
-        return Some("asked for".to_owned());
+        return Some("requested".to_owned());
     }
     if let Some(event) = events.iter().find(|event| event.origin != Origin::Hardware) {
         return Some(format!("{} is counted by the kernel", event.name));
@@ -305,7 +307,7 @@ mod tests {
         assert!(!counts.in_user_space && counts.counts[0] > 0, "{counts:?}");
         assert_eq!(group.why_read(), None, "it may be on a counter the next time");
         group.settle();
-        assert!(group.why_read().unwrap().contains("no counter to read"));
+        assert!(group.why_read().unwrap().contains("exposes no counter"));
     }
 
     #[test]

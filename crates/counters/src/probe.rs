@@ -1,4 +1,4 @@
-//! Opens one event of each kind and closes it again: settings do not tell of seccomp filters, security
+//! Opens one event of each kind and closes it again: settings do not show seccomp filters, security
 //! modules and virtual machines that answer differently than they should.
 
 use pmuscope_abi::{Attr, AttrFlags, OpenFlags, breakpoint, event_type, hardware, software};

@@ -1,4 +1,4 @@
-//! A sampling ring as its reader sees it.
+//! A sampling ring buffer, as its reader uses it.
 
 use std::ops::Range;
 
@@ -6,7 +6,7 @@ use pmuscope_abi::record::Records;
 
 use crate::sys::RingMemory;
 
-/// The ring of one CPU (or of one thread), read by one reader at a time.
+/// The ring buffer of one CPU (or of one thread), read by one reader at a time.
 #[derive(Debug)]
 pub struct Ring {
     memory: RingMemory,
@@ -16,7 +16,7 @@ pub struct Ring {
     backward: bool,
 }
 
-/// Whole records that wait in a ring: one piece, or two where they wrap.
+/// Unread whole records in a ring buffer: one piece, or two if they wrap.
 #[derive(Debug, Clone, Copy)]
 pub struct Pending<'a> {
     /// From the tail to the head or the end of the data area.
@@ -27,7 +27,7 @@ pub struct Pending<'a> {
 }
 
 impl<'a> Pending<'a> {
-    /// Whole records that are a copy, in no ring any more.
+    /// Whole records that were copied out of a ring buffer.
     #[must_use]
     pub fn of_copy(bytes: &'a [u8]) -> Self {
         Self::of_pieces(bytes, &[])
@@ -45,16 +45,16 @@ impl<'a> Pending<'a> {
         self.first.len() + self.second.len()
     }
 
-    /// Nothing waits.
+    /// Whether there are no unread records.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The bytes in this range, of which 0 is the first that waits.
+    /// The bytes in this range; 0 is the first unread byte.
     ///
     /// # Panics
-    /// Where the range does not lie within [`Pending::len`].
+    /// If the range is not within [`Pending::len`].
     #[must_use]
     pub fn part(&self, range: Range<usize>) -> Self {
         let seam = self.first.len();
@@ -63,7 +63,7 @@ impl<'a> Pending<'a> {
         Self { first, second, head: self.head }
     }
 
-    /// The position to hand to [`Ring::release`] when these bytes are no longer needed.
+    /// The position to pass to [`Ring::release`] when these bytes are no longer needed.
     #[must_use]
     pub fn end(&self) -> u64 {
         self.head
@@ -80,20 +80,20 @@ impl Ring {
         Self { memory, tail: 0, cpu, tid, backward }
     }
 
-    /// Whether the kernel writes it backwards, over what is old: [`Ring::backward`] copies it, nobody
-    /// drains it.
+    /// Whether the kernel writes it backwards and overwrites old records: [`Ring::backward`] copies
+    /// it, and no reader drains it.
     #[must_use]
     pub fn is_backward(&self) -> bool {
         self.backward
     }
 
-    /// The CPU whose events write here; `None` in per-thread mode.
+    /// The CPU that the events of this buffer are on; `None` in per-thread mode.
     #[must_use]
     pub fn cpu(&self) -> Option<u32> {
         self.cpu
     }
 
-    /// The thread whose events write here, in per-thread mode.
+    /// The thread that the events of this buffer belong to, in per-thread mode.
     #[must_use]
     pub fn tid(&self) -> Option<u32> {
         self.tid
@@ -105,13 +105,14 @@ impl Ring {
         self.memory.data_size()
     }
 
-    /// Bytes that wait.
+    /// Number of unread bytes.
     #[must_use]
     pub fn waiting(&self) -> usize {
         (self.memory.head() - self.tail) as usize
     }
 
-    /// What waits, by a single look at the head: what arrives afterwards belongs to the next look.
+    /// The unread bytes, by a single reading of the head: what arrives afterwards belongs to the
+    /// next reading.
     #[must_use]
     pub fn pending(&self) -> Pending<'_> {
         let head = self.memory.head();
@@ -155,7 +156,7 @@ impl Ring {
         bytes
     }
 
-    /// Gives the space before `end` back to the kernel.
+    /// Returns the space before `end` to the kernel.
     pub fn release(&mut self, end: u64) {
         debug_assert!(end >= self.tail, "space is released in order");
         self.tail = end;

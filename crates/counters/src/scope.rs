@@ -18,8 +18,9 @@ pub enum Scope {
         /// Where.
         cpus: CpuSet,
     },
-    /// These threads, on these CPUs, with one ring per CPU: the only form in which children can be
-    /// followed, since the kernel refuses to map an inherited event that is bound to no CPU.
+    /// These threads, on these CPUs, with one ring buffer per CPU: the only form in which children
+    /// can be followed, since the kernel refuses to map an inherited event that is not bound to a
+    /// CPU.
     Tasks {
         /// Thread ids; each is opened on each CPU.
         tids: Vec<u32>,
@@ -28,7 +29,7 @@ pub enum Scope {
         /// Where.
         cpus: CpuSet,
     },
-    /// These threads wherever they run, one ring each, without their children.
+    /// These threads on any CPU, one ring buffer each, without their children.
     Threads(Vec<u32>),
 }
 
@@ -40,11 +41,11 @@ pub(crate) struct ThreadOrCpu {
 }
 
 impl Scope {
-    /// That of a target, on the CPUs that it names or on all; `command` is the process id of a command that was
-    /// started for it. One that is to have a cgroup has to be put into it.
+    /// The scope of a target, on the CPUs that it names or on all; `command` is the process ID of a command
+    /// that was started for it. A command with its own cgroup must be moved into it by the caller.
     ///
     /// # Errors
-    /// A process, CPU or cgroup is not there.
+    /// A process, CPU or cgroup does not exist.
     pub fn of(
         target: &Target,
         (machine, topology): (&Machine, &Topology),

@@ -1,4 +1,4 @@
-//! System calls on perf events, and the mapped ring: the unsafe part of this crate.
+//! System calls on perf events, and the mapped ring buffer: the unsafe part of this crate.
 
 use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
@@ -73,7 +73,7 @@ fn check(result: libc::c_int) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// A mapped ring: a control page and a data area of a power of two bytes.
+/// A mapped ring buffer: a control page and a data area of a power of two bytes.
 ///
 /// ```text
 ///   base        base + page                    base + page + data
@@ -142,7 +142,7 @@ impl RingMemory {
     /// last set, `to` at or before a head that was read.
     pub(crate) fn bytes(&self, from: u64, to: u64) -> (&[u8], &[u8]) {
         let len = to.wrapping_sub(from) as usize;
-        assert!(len <= self.data, "more bytes pending than the ring has");
+        assert!(len <= self.data, "more bytes pending than the ring buffer holds");
         let start = from as usize & (self.data - 1);
         let first = len.min(self.data - start);
         // SAFETY: both pieces lie inside the data area (start < data, first + rest <= data). The kernel
@@ -160,7 +160,7 @@ impl RingMemory {
     /// A copy of `len` bytes at position `from`, both multiples of 8, of a ring that the kernel goes on
     /// writing to. Words that are written meanwhile come out old or new; the caller cuts them off.
     pub(crate) fn copy_while_written(&self, from: u64, len: usize) -> Vec<u8> {
-        assert!(len <= self.data, "more bytes than the ring has");
+        assert!(len <= self.data, "more bytes than the ring buffer holds");
         let mut bytes = Vec::with_capacity(len);
         for word in 0..len / 8 {
             let at = (from as usize).wrapping_add(word * 8) & (self.data - 1) & !7;

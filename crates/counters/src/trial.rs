@@ -1,5 +1,5 @@
-//! The proof that events can be counted at the same time: they are opened for a moment, as one group that
-//! stays on its counters or is given up, and read.
+//! Tests whether events can be counted at the same time: opens them briefly, as one pinned group, and
+//! reads them.
 
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -13,18 +13,18 @@ use crate::value::Value;
 /// How long the group is on its counters: longer than any first scheduling takes, even emulated.
 const MOMENT: Duration = Duration::from_micros(500);
 
-/// What became of a group.
+/// The result for a group.
 #[derive(Debug)]
 pub enum Fit {
-    /// It was counted all the time.
+    /// It was enabled 100% of the time.
     AtOnce,
-    /// It was not, or the kernel saw at once that it cannot be.
+    /// It was not, or the kernel rejected it immediately.
     NotAtOnce,
     /// A single event that cannot be opened.
     Refused(io::Error),
 }
 
-/// Tries these events together: on this thread, or on a CPU whatever runs there. Empty groups fit.
+/// Tries these events together: on this thread, or on a CPU for all tasks. Empty groups fit.
 #[must_use]
 pub fn try_group(kernel: &dyn Kernel, attrs: &[Attr], cpu: Option<u32>) -> Fit {
     match open(kernel, attrs, cpu) {

@@ -2,18 +2,18 @@
 
 use pmuscope_abi::ReadFormat;
 
-/// One event's figures.
+/// The readings of one event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Value {
     /// The count, in units of the event.
     pub value: u64,
-    /// Nanoseconds enabled, where asked for.
+    /// Nanoseconds enabled, if requested.
     pub enabled_ns: Option<u64>,
-    /// Nanoseconds on a counter, where asked for.
+    /// Nanoseconds on a counter, if requested.
     pub running_ns: Option<u64>,
-    /// Id of the event, where asked for.
+    /// ID of the event, if requested.
     pub id: Option<u64>,
-    /// Records lost for want of space in the ring, where the kernel tells (Linux 6.0).
+    /// Records lost because the ring buffer was full, if the kernel reports them (Linux 6.0).
     pub lost: Option<u64>,
 }
 
@@ -37,7 +37,7 @@ impl Value {
     }
 
     /// Decodes the words of a read with [`ReadFormat::GROUP`]: one entry per member, leader first.
-    /// `None` if there are fewer words than the count in front promises.
+    /// `None` if there are fewer words than the leading count says.
     #[must_use]
     pub fn decode_group(format: ReadFormat, words: &[u64]) -> Option<Vec<Self>> {
         let mut words = words.iter().copied();

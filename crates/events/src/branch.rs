@@ -35,7 +35,7 @@ const DETAILS: B = B::NO_FLAGS.union(B::NO_CYCLES).union(B::TYPE_SAVE).union(B::
 
 /// A word that is no branch filter.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("'{word}' is no branch filter{} Filters: {}", and_then(.nearest), words())]
+#[error("'{word}' is not a branch filter{} Filters: {}", and_then(.nearest), words())]
 pub struct BranchFilterError {
     /// The word.
     pub word: String,
@@ -81,6 +81,6 @@ mod tests {
 
     #[test]
     fn unknown_words_are_named() {
-        insta::assert_snapshot!(parse_branch_filter("any_cal,u").unwrap_err(), @"'any_cal' is no branch filter. Did you mean any_call? Filters: any, any_call, any_ret, ind_call, ind_jmp, call, cond, abort_tx, in_tx, no_tx, stack, no_flags, no_cycles, save_type, hw_index, u, k, hv, type");
+        insta::assert_snapshot!(parse_branch_filter("any_cal,u").unwrap_err(), @"'any_cal' is not a branch filter. Did you mean any_call? Filters: any, any_call, any_ret, ind_call, ind_jmp, call, cond, abort_tx, in_tx, no_tx, stack, no_flags, no_cycles, save_type, hw_index, u, k, hv, type");
     }
 }

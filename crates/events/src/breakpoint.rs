@@ -9,9 +9,9 @@ use crate::terms::number;
 
 /// Bytes watched where no length is given: what a debugger's watchpoint on an `int` covers.
 const DATA_LENGTH: u64 = 4;
-const ADDRESS: &str = "an address, as a number (mem:0x1234); names have none here";
-const NOT_NULL: &str = "the address of a variable; nothing is ever mapped at 0. Try: pmuscope watch NAME -- COMMAND, \
-                        or nm PROGRAM for addresses";
+const ADDRESS: &str = "a numeric address (mem:0x1234); names are not resolved here";
+const NOT_NULL: &str = "the address of a variable; nothing is mapped at 0. Try: pmuscope watch \
+    NAME -- COMMAND, or nm PROGRAM for addresses";
 
 /// The widest that the ABI can express.
 const MAX_LENGTH: u64 = 8;

@@ -22,8 +22,6 @@ pub fn default_event(catalog: &dyn Catalog) -> Result<(Vec<Group>, Option<Notice
     if !core_pmus(catalog).is_empty() {
         return Ok((parse("cycles:P", catalog)?, None));
     }
-    let message = "no cycles: this machine shows no counters of its CPU (usual in a virtual machine), \
-                   so the clock cpu-clock samples instead: time, not cycles, and code that runs with \
-                   interrupts off is charged to where they come back on. Another event: -e";
+    let message = "no hardware PMU (typical in VMs); sampling cpu-clock instead of cycles";
     Ok((parse("cpu-clock", catalog)?, Some(Notice { message: message.to_owned() })))
 }

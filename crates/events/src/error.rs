@@ -85,13 +85,13 @@ impl fmt::Display for ShownText<'_> {
 #[non_exhaustive]
 pub enum Reason {
     /// Something has to stand here.
-    #[error("{what} is missing here")]
+    #[error("{what} is missing")]
     Missing {
         /// With its article.
         what: &'static str,
     },
     /// A character that cannot stand here.
-    #[error("{found:?} cannot stand here; {expected} or the end can")]
+    #[error("unexpected {found:?}; expected {expected} or the end")]
     Unexpected {
         /// The character.
         found: char,
@@ -105,10 +105,10 @@ pub enum Reason {
         missing: char,
     },
     /// Braces in braces.
-    #[error("a group cannot hold a group; write them one after the other: {{a,b}},{{c,d}}")]
+    #[error("a group cannot contain a group. Try: one after the other, {{a,b}},{{c,d}}")]
     NestedGroup,
     /// No event has this name.
-    #[error("no event has this name{}", did_you_mean(.nearest))]
+    #[error("unknown event{}", did_you_mean(.nearest))]
     UnknownEvent {
         /// The nearest names.
         nearest: Vec<String>,
@@ -121,12 +121,12 @@ pub enum Reason {
     },
     /// A CPU event on a machine that shows no unit for it.
     #[error(
-        "the CPU counts this, and this machine shows no counters of its CPU (usual in a virtual machine). \
-         Try: cpu-clock, or a virtual machine with a virtual PMU"
+        "it needs a hardware PMU, which this machine lacks (typical in VMs). Try: cpu-clock, or a \
+         VM with a virtual PMU"
     )]
     NoCpuPmu,
     /// An event of a list whose unit is not here.
-    #[error("it counts on {unit}, and this machine shows no such unit. It has: {}", .present.join(", "))]
+    #[error("it counts on {unit}, which this machine lacks. It has: {}", .present.join(", "))]
     NoSuchUnit {
         /// The unit, without its number.
         unit: String,
@@ -134,13 +134,13 @@ pub enum Reason {
         present: Vec<String>,
     },
     /// Lists have several events of this name for the same unit.
-    #[error("lists have several events of this name; write which: {}", .choices.join(", "))]
+    #[error("several events in the lists have this name. Try: {}", .choices.join(", "))]
     Ambiguous {
         /// How each is written.
         choices: Vec<String>,
     },
     /// An event of a list that this kernel cannot express.
-    #[error("the list has it as {encoding}, and here that is not possible: {why}")]
+    #[error("this kernel cannot count it as listed ({encoding}): {why}")]
     Listed {
         /// The encoding of the list.
         encoding: String,
@@ -149,8 +149,8 @@ pub enum Reason {
     },
     /// A common event of Arm's architecture that the unit does not have.
     #[error(
-        "{pmu} does not implement it: the PMU (PMCEID) and the kernel do not list event {code:#x}, and a \
-         count of it stays 0. Try: pmuscope list {pmu}"
+        "{pmu} does not implement it: neither the PMU (PMCEID) nor the kernel lists event \
+         {code:#x}, so its count stays 0. Try: pmuscope list {pmu}"
     )]
     NotImplemented {
         /// The unit.
@@ -159,7 +159,7 @@ pub enum Reason {
         code: u64,
     },
     /// An event that only lists for other CPUs have.
-    #[error("it is in a list for {made_for}, and this CPU is {identity}. Try: pmuscope list")]
+    #[error("it is listed for {made_for}, but this CPU is {identity}. Try: pmuscope list")]
     OfOtherCpus {
         /// What the list is for.
         made_for: String,
@@ -167,7 +167,10 @@ pub enum Reason {
         identity: String,
     },
     /// No unit has this name.
-    #[error("this machine has no unit of this name or number{} It has: {}", and_then(.nearest), .present.join(", "))]
+    #[error(
+        "this machine has no PMU of this name or number{} It has: {}",
+        and_then(.nearest), .present.join(", ")
+    )]
     UnknownPmu {
         /// The nearest names.
         nearest: Vec<String>,
@@ -186,8 +189,8 @@ pub enum Reason {
     },
     /// A term that needs a unit.
     #[error(
-        "this is no term of an event that is called by name{} Its terms: {known}. \
-         Fields of a unit need the unit: cpu/event=0x3c,umask=0/", and_then(.nearest)
+        "events called by name have no such term{} Their terms: {known}. To set fields of a PMU, \
+         name the PMU: cpu/event=0x3c,umask=0/", and_then(.nearest)
     )]
     NotGeneric {
         /// The nearest terms.
@@ -196,7 +199,7 @@ pub enum Reason {
         known: String,
     },
     /// A number with more bits than there is room for.
-    #[error("{term} takes at most {max:#x} ({bits}-bit field)")]
+    #[error("{term} is at most {max:#x} ({bits}-bit field)")]
     TooLarge {
         /// The term.
         term: String,
@@ -212,7 +215,7 @@ pub enum Reason {
         expected: &'static str,
     },
     /// A term without its value.
-    #[error("this needs a value: {name}={example}")]
+    #[error("it needs a value, as in {name}={example}")]
     NeedsValue {
         /// The term.
         name: String,
@@ -220,7 +223,10 @@ pub enum Reason {
         example: &'static str,
     },
     /// An event of sysfs that leaves terms open.
-    #[error("this event leaves {} open; add a value: {pmu}/{event},{}=…/", .open.join(", "), .open.join("=…,"))]
+    #[error(
+        "this event needs a value for {}: {pmu}/{event},{}=…/",
+        .open.join(", "), .open.join("=…,")
+    )]
     OpenTerms {
         /// The unit.
         pmu: String,
@@ -231,7 +237,7 @@ pub enum Reason {
     },
     /// The kernel describes a term in a way this version cannot read.
     #[error(
-        "the kernel describes {pmu}/{term} as {found:?}, which this version cannot read; use config= instead"
+        "the kernel describes {pmu}/{term} as {found:?}, which pmuscope cannot parse. Try: config=…"
     )]
     UnreadableFormat {
         /// The unit.
@@ -242,7 +248,7 @@ pub enum Reason {
         found: String,
     },
     /// Two terms that exclude each other.
-    #[error("{first} and {second} exclude each other; keep one")]
+    #[error("{first} and {second} exclude each other. Try: only one of them")]
     Conflict {
         /// One term.
         first: &'static str,
@@ -257,22 +263,22 @@ pub enum Reason {
     },
     /// A letter that is no modifier.
     #[error(
-        "{letter:?} is no modifier. Modifiers: u user, k kernel, h hypervisor, I not idle, H host, \
-         G guests, p to ppp precise, P as precise as possible, S sample the leader only, D pinned, \
-         e exclusive, W weak group"
+        "{letter:?} is not a modifier. Modifiers: u user, k kernel, h hypervisor, I not idle, H \
+         host, G guests, p to ppp precise, P as precise as possible, S sample the leader only, D \
+         pinned, e exclusive, W weak group"
     )]
     BadModifier {
         /// The letter.
         letter: char,
     },
     /// Modifiers twice, or before the terms.
-    #[error("modifiers stand once and last: cycles:uk, cycles/period=1000003/uk")]
+    #[error("modifiers come once and last: cycles:uk, cycles/period=1000003/uk")]
     ModifierPlace,
     /// More `p` than there are levels.
-    #[error("precision ends at ppp (3); P takes the highest that the machine has")]
+    #[error("the highest precision is ppp (3); P takes the highest that the machine supports")]
     TooPrecise,
     /// A modifier of the group at one of its members.
-    #[error("{letter:?} is for the whole group; write it behind the brace: {{…}}:{letter}")]
+    #[error("{letter:?} applies to the whole group. Try: {{…}}:{letter}")]
     GroupModifier {
         /// The letter.
         letter: char,
@@ -300,10 +306,10 @@ pub enum Reason {
         nearest: Vec<String>,
     },
     /// A pattern that nothing matches.
-    #[error("no tracepoint of this kernel matches")]
+    #[error("no tracepoint of this kernel matches the pattern")]
     NoMatch,
     /// Members of a group that never run on the same unit.
-    #[error("no unit has all events of this group: {}", .pmus.join(", "))]
+    #[error("no PMU has all events of this group: {}", .pmus.join(", "))]
     NoCommonPmu {
         /// The units involved.
         pmus: Vec<String>,
@@ -311,7 +317,7 @@ pub enum Reason {
 }
 
 fn unbalanced(missing: char) -> String {
-    let shell = "; put the argument in quotes, or the shell takes the braces away";
+    let shell = ". Try: quotes around the argument, as the shell expands braces";
     match missing {
         '{' => format!("no '{{' opens it{shell}"),
         '}' => format!("no '}}' closes it{shell}"),
@@ -335,7 +341,7 @@ pub(crate) fn and_then(names: &[String]) -> String {
 
 fn its_terms(known: &[String]) -> String {
     if known.is_empty() {
-        "It has no terms; config= is always possible".to_owned()
+        "It has no terms, but config= always works".to_owned()
     } else {
         format!("Its terms: {}", known.join(", "))
     }

@@ -158,10 +158,10 @@ pub fn inventory(catalog: &dyn Catalog, wanted: &dyn Fn(&str) -> bool) -> Invent
 
 /// How events without a name are written.
 const SYNTAX: [(&str, &str); 4] = [
-    ("rNNN", "a raw code of the core, hexadecimal"),
+    ("rNNN", "a raw event code of the core, hexadecimal"),
     (
         "UNIT/TERM=N,…/",
-        "any event of a unit: terms are in /sys/bus/event_source/devices/UNIT/format",
+        "any event of a PMU: terms are in /sys/bus/event_source/devices/UNIT/format",
     ),
     ("mem:ADDR/LEN:rwx", "accesses to an address: 1 to 8 bytes, read, write or execute"),
     ("TYPE:CONFIG", "attr.type and attr.config as numbers"),

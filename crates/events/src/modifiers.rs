@@ -46,7 +46,7 @@ impl Modifiers {
                     continue;
                 }
                 'b' => {
-                    let why = "b (counting in BPF) is not in this version; leave it out";
+                    let why = "b (counting in BPF) is not supported. Try: without it";
                     return Err(piece.fault_at(offset, Reason::NotHere { why }));
                 }
                 letter => return Err(piece.fault_at(offset, Reason::BadModifier { letter })),

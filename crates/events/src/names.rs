@@ -103,7 +103,7 @@ pub fn software(name: &str) -> Option<u64> {
 pub(crate) fn not_counted(name: &str) -> Option<&'static str> {
     match name {
         "duration_time" | "user_time" | "system_time" => {
-            Some("no event of the kernel: the tool measures this itself. Try: task-clock")
+            Some("not a kernel event: perf measures this itself. Try: task-clock")
         }
         _ => None,
     }

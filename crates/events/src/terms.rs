@@ -58,14 +58,14 @@ pub(crate) fn apply(event: &mut Event, term: &Term<'_>) -> Result<bool, Fault> {
 fn elsewhere(term: &Term<'_>) -> Result<bool, Fault> {
     let why = match term.name.text {
         "overwrite" | "no-overwrite" => {
-            "whether rings keep the newest samples is decided for the whole recording: --overwrite"
+            "overwrite mode applies to the whole recording. Try: --overwrite"
         }
         "percore" => {
-            "sums over the threads of a core are of all events that are counted: stat -a --per-core"
+            "summing over the threads of a core applies to all events. Try: stat -a --per-core"
         }
-        "nr" => "stopping after a number of samples is not in this version; leave it out",
+        "nr" => "stopping after a number of samples is not supported. Try: without it",
         "aux-output" | "aux-sample-size" | "aux-action" => {
-            "AUX area tracing (Intel PT, Arm CoreSight) is not in this version; leave it out"
+            "AUX area tracing (Intel PT, Arm CoreSight) is not supported. Try: without it"
         }
         _ => return Ok(false),
     };
@@ -95,7 +95,7 @@ pub(crate) fn parse(digits: &str, radix: u32) -> Option<u64> {
 fn at_least_1(term: &Term<'_>, example: &'static str) -> Result<u64, Fault> {
     let piece = value(term, example)?;
     match number(piece)? {
-        0 => Err(piece.fault(Reason::BadValue { expected: "a number from 1" })),
+        0 => Err(piece.fault(Reason::BadValue { expected: "a number of at least 1" })),
         n => Ok(n),
     }
 }

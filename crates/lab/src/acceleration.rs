@@ -100,7 +100,7 @@ impl Question<'_> {
             return Ok(Some("KVM cannot count instructions for the clock".to_owned()));
         }
         if self.arch != Arch::host()? {
-            return Ok(Some(format!("this machine is of {}", std::env::consts::ARCH)));
+            return Ok(Some(format!("this machine is {}", std::env::consts::ARCH)));
         }
         if let Some(why) = kvm.no_device() {
             return Ok(Some(why));
@@ -245,7 +245,7 @@ mod tests {
         let only = question(&folder, AccelerationChoice::Only(Acceleration::Tcg));
         assert_eq!(why(only), (Acceleration::Tcg, None));
         assert!(why(Question { icount: true, ..best }).1.unwrap().contains("count instructions"));
-        assert!(why(Question { arch: other, ..best }).1.unwrap().contains("this machine is of"));
+        assert!(why(Question { arch: other, ..best }).1.unwrap().contains("this machine is "));
         kvm.device = false;
         assert!(best.answer(&mut kvm).unwrap().1.unwrap().contains("/dev/kvm"));
         assert_eq!(kvm.tried, 0);

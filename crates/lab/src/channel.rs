@@ -65,7 +65,8 @@ pub(crate) enum ChannelError {
     #[error("cannot read it: {0}")]
     Read(#[from] io::Error),
     #[error(
-        "it has version {0}, this program reads {VERSION}: the guest ran another version of pmuscope"
+        "it has version {0}, but this program reads {VERSION}: the guest ran another version of \
+         pmuscope"
     )]
     Version(u64),
     #[error("{0}")]
@@ -187,15 +188,15 @@ impl Receiver {
             other => return Err(ChannelError::Version(other)),
         }
         if self.state() != GuestState::Done {
-            return Err(ChannelError::Damaged("the guest ended before it had written them"));
+            return Err(ChannelError::Damaged("the guest ended before it wrote them"));
         }
         let length = self.number(AT_LENGTH)?;
         if length > self.bytes.saturating_sub(AROUND as u64) {
-            return Err(ChannelError::Damaged("their length is larger than the shared memory"));
+            return Err(ChannelError::Damaged("they are larger than the shared memory"));
         }
         let end = CONTENT as u64 + length.next_multiple_of(8);
         if self.at(end)? != END.wrapping_add(length) {
-            return Err(ChannelError::Damaged("the mark at their end is missing"));
+            return Err(ChannelError::Damaged("their end marker is missing"));
         }
         // Checked against the size of the mapping above, which is memory of this machine.
         let mut content = vec![0; length as usize];

@@ -10,13 +10,13 @@ use crate::Arch;
 #[non_exhaustive]
 pub enum LabError {
     /// No such guests.
-    #[error("there are guests of x86_64 and of aarch64, not of {name}")]
+    #[error("no guests for {name}. Try: x86_64 or aarch64")]
     Arch {
         /// What was asked for.
         name: String,
     },
     /// What guests run was called outside of one.
-    #[error("this is for the first process of a guest. Try: pmuscope lab run --help")]
+    #[error("this command runs only as the first process of a guest. Try: pmuscope lab run --help")]
     NotAGuest,
     /// QEMU is not installed.
     #[error("cannot find {program}. Try: sudo apt-get install --no-install-recommends {package}", program = arch.emulator(), package = arch.emulator_package())]
@@ -26,8 +26,8 @@ pub enum LabError {
     },
     /// There is no program to run in guests of this kind.
     #[error(
-        "guests of {arch} need a static pmuscope of their own, and there is none: {looked}. \
-         Try: make guest-{arch}, or --program FILE"
+        "{arch} guests need a static pmuscope for {arch}, and none was found: {looked}. Try: make \
+         guest-{arch}, or --program FILE"
     )]
     NoProgram {
         /// For which guests.
@@ -36,7 +36,7 @@ pub enum LabError {
         looked: String,
     },
     /// A program that guests cannot run.
-    #[error("guests of {arch} cannot run {path}: {why}", path = path.display())]
+    #[error("{arch} guests cannot run {path}: {why}", path = path.display())]
     Program {
         /// For which guests.
         arch: Arch,
@@ -56,7 +56,7 @@ pub enum LabError {
         source: io::Error,
     },
     /// A kernel that is not there.
-    #[error("no kernel {name} for guests of {arch}: {why}")]
+    #[error("no kernel {name} for {arch} guests: {why}")]
     NoKernel {
         /// As asked for.
         name: String,
@@ -66,7 +66,7 @@ pub enum LabError {
         why: String,
     },
     /// A kernel that guests cannot boot.
-    #[error("guests of {arch} cannot boot {path}: {why}", path = path.display())]
+    #[error("{arch} guests cannot boot {path}: {why}", path = path.display())]
     Kernel {
         /// For which guests.
         arch: Arch,
@@ -77,13 +77,14 @@ pub enum LabError {
     },
     /// There is nowhere to keep kernels.
     #[error(
-        "there is no folder to keep kernels in: neither PMUSCOPE_CACHE, XDG_CACHE_HOME nor HOME names \
-         one. Try: PMUSCOPE_CACHE=/var/tmp/pmuscope, or --kernel FILE"
+        "no folder for kernels: none of PMUSCOPE_CACHE, XDG_CACHE_HOME and HOME is set. Try: \
+         PMUSCOPE_CACHE=/var/tmp/pmuscope, or --kernel FILE"
     )]
     NoCache,
     /// Kernels cannot be kept where they are to be.
     #[error(
-        "cannot keep kernels in {path}: {source}. Try: PMUSCOPE_CACHE=/var/tmp/pmuscope, or --kernel FILE",
+        "cannot store kernels in {path}: {source}. Try: PMUSCOPE_CACHE=/var/tmp/pmuscope, or \
+         --kernel FILE",
         path = path.display()
     )]
     Cache {
@@ -97,8 +98,8 @@ pub enum LabError {
     Topology(String),
     /// The machine has less memory than the guest is to have.
     #[error(
-        "the guest is to have {needed} MiB and this machine has {available} MiB left. \
-         Try: --memory with less, or end other programs: ps aux --sort=-rss"
+        "not enough memory: the guest needs {needed} MiB, and this machine has {available} MiB \
+         available. Try: a smaller --memory, or end other programs (see ps aux --sort=-rss)"
     )]
     Memory {
         /// MiB asked for.
@@ -147,7 +148,7 @@ pub enum LabError {
         console: String,
     },
     /// The guest could not do what it was told.
-    #[error("in the guest: {0}")]
+    #[error("the guest failed: {0}")]
     Refused(String),
     /// The user did not want to wait any longer.
     #[error("interrupted")]

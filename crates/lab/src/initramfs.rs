@@ -62,7 +62,7 @@ impl Content<'_> {
     fn program(&self, archive: &mut Archive) -> Result<(), LabError> {
         let path = self.program;
         let bytes = read(path)?;
-        let elf = Elf::of(&bytes).ok_or_else(|| self.refuse(path, "it is no program"))?;
+        let elf = Elf::of(&bytes).ok_or_else(|| self.refuse(path, "it is not a program"))?;
         self.libraries(archive, path, &elf, 0)?;
         add(archive, path, 0o755, &elf.cut(bytes))?;
         archive.link(Path::new("/init"), path);
@@ -117,7 +117,7 @@ impl Content<'_> {
         // A library is loaded by whoever needs it.
         let Some(loader) = elf.loader.as_ref().filter(|_| depth < 4) else { return Ok(()) };
         if std::env::consts::ARCH != self.arch.name() {
-            let why = "it is not static, and this machine does not have the libraries it needs";
+            let why = "it is not static, and this machine lacks the libraries that it needs";
             return Err(self.refuse(path, why));
         }
         let needed = libraries::needed(loader, path).map_err(|why| self.refuse(path, &why))?;
@@ -138,7 +138,7 @@ fn add(archive: &mut Archive, path: &Path, mode: u32, bytes: &[u8]) -> Result<()
     let too_large = || std::io::Error::from(std::io::ErrorKind::FileTooLarge);
     match archive.file(path, mode, bytes) {
         true => Ok(()),
-        false => Err(LabError::file("put into the guest", path)(too_large())),
+        false => Err(LabError::file("add to the guest", path)(too_large())),
     }
 }
 

@@ -63,12 +63,12 @@ impl Answer {
 
     /// Takes apart what [`Self::pack`] made.
     pub(crate) fn unpack(all: &[u8]) -> Result<(Self, Vec<Vec<u8>>), String> {
-        let short = || "the results are shorter than they say".to_owned();
+        let short = || "the results are shorter than their header says".to_owned();
         let (length, rest) = all.split_first_chunk::<8>().ok_or_else(short)?;
         let length = usize::try_from(u64::from_le_bytes(*length)).map_err(|_| short())?;
         let (head, mut rest) = rest.split_at_checked(length).ok_or_else(short)?;
         let answer: Self = serde_json::from_slice(head)
-            .map_err(|error| format!("the results cannot be understood: {error}"))?;
+            .map_err(|error| format!("cannot parse the results: {error}"))?;
         let mut contents = Vec::new();
         for piece in &answer.files {
             let length = usize::try_from(piece.bytes).map_err(|_| short())?;

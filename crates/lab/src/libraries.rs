@@ -16,7 +16,7 @@ pub(crate) fn needed(loader: &str, program: &Path) -> Result<Vec<PathBuf>, Strin
     let text = String::from_utf8_lossy(&output.stdout);
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("its loader does not know its libraries: {}", said.trim()));
+        return Err(format!("its loader cannot list its libraries: {}", said.trim()));
     }
     parse(&text)
 }
@@ -30,7 +30,7 @@ fn parse(text: &str) -> Result<Vec<PathBuf>, String> {
         let path = named.rsplit_once(" (").map_or(named, |(path, _)| path);
         if path == "not found" {
             let name = line.split(' ').next().unwrap_or_default();
-            return Err(format!("its library {name} is not here"));
+            return Err(format!("its library {name} is not installed"));
         }
         if path.starts_with('/') {
             found.push(PathBuf::from(path));

@@ -53,7 +53,7 @@ pub enum MatrixError {
     #[error(transparent)]
     Measure(#[from] MeasureError),
     /// Files of a guest could not be kept.
-    #[error("cannot keep what a guest brought: {0}")]
+    #[error("cannot store the results of a guest: {0}")]
     Files(#[from] std::io::Error),
 }
 
@@ -191,11 +191,11 @@ fn runs_of(outcome: &Outcome) -> Option<RunFile> {
 fn complaint(outcome: &Outcome) -> String {
     if outcome.timed_out {
         let seconds = outcome.command_s;
-        return format!("it was ended after {seconds:.0} s. Try: --timeout with more");
+        return format!("it was ended after {seconds:.0} s. Try: a longer --timeout");
     }
     let text = String::from_utf8_lossy(&outcome.stderr);
     let line = text.lines().rev().find(|line| !line.trim().is_empty());
-    format!("status {}: {}", outcome.exit, line.unwrap_or("it said nothing"))
+    format!("status {}: {}", outcome.exit, line.unwrap_or("no message"))
 }
 
 /// Series in the order of cells, whatever the order of guests was.
@@ -258,7 +258,7 @@ mod tests {
         assert_eq!(part.runs[0].why.as_deref(), Some("status 3: pmuscope: it broke"));
         let part = part_of(&Err(LabError::Refused("no such setting".into())), &[]);
         assert_eq!(part.runs[0].exit, None);
-        assert_eq!(part.runs[0].why.as_deref(), Some("in the guest: no such setting"));
+        assert_eq!(part.runs[0].why.as_deref(), Some("the guest failed: no such setting"));
         assert!(part.series.is_empty());
     }
 

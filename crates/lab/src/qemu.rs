@@ -285,11 +285,11 @@ impl<'a> Guest<'a> {
     fn not_booted(&self, seconds: u64) -> LabError {
         let console = self.last_lines();
         let hint = if console.trim().is_empty() {
-            "; its console is silent. Try: --append loglevel=7, which shows how far its kernel comes"
+            "; its console is silent. Try: --append loglevel=7, which shows how far its kernel gets"
         } else if console.contains("Initramfs unpacking failed") {
             "; its memory seems to be too small. Try: --memory 2G"
         } else {
-            ". Try: --boot-timeout with more seconds"
+            ". Try: a longer --boot-timeout"
         };
         LabError::NotBooted { seconds, hint: hint.to_owned(), console }
     }

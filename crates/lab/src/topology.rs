@@ -52,8 +52,8 @@ impl std::str::FromStr for Distance {
     fn from_str(text: &str) -> Result<Self, LabError> {
         let wrong = || {
             LabError::Topology(format!(
-                "--distance {text}: use a number from 11 to 254, or two nodes and one, such as \
-                 0,2=30"
+                "--distance {text}: use a number from 11 to 254, or two nodes and a number, such \
+                 as 0,2=30"
             ))
         };
         let (nodes, value) = match text.split_once('=') {
@@ -171,7 +171,7 @@ impl Topology {
         // CPUs follow from nodes and threads where they are not given.
         if nodes == 0 || self.all_nodes() > 64 {
             return wrong(format!(
-                "--nodes {nodes}: a guest has 1 to 64 with those of memory only"
+                "--nodes {nodes}: a guest has 1 to 64 nodes, including --memory-nodes"
             ));
         }
         if threads == 0 || self.sockets == Some(0) {
@@ -182,7 +182,7 @@ impl Topology {
         }
         if nodes > cpus / threads {
             return wrong(format!(
-                "{nodes} nodes with CPUs need {} CPUs, --cpus says {cpus}. Try: --cpus {}, or \
+                "{nodes} nodes with CPUs need {} CPUs, but --cpus is {cpus}. Try: --cpus {}, or \
                  --memory-nodes for nodes without CPUs",
                 nodes * threads,
                 nodes * threads
@@ -190,8 +190,8 @@ impl Topology {
         }
         if cpus % (self.socket_count() * threads) != 0 || cpus % (nodes * threads) != 0 {
             return wrong(format!(
-                "{cpus} CPUs do not divide into {nodes} nodes and {} sockets of cores with {threads} \
-                 threads",
+                "{cpus} CPUs do not divide evenly into {nodes} nodes and {} sockets of cores with \
+                 {threads} threads",
                 self.socket_count()
             ));
         }

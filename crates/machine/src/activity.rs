@@ -141,13 +141,14 @@ impl Activity {
         let (most, share) = self.busiest(share).filter(|(_, share)| *share > BUSY)?;
         let number = self.cpus.iter().filter(|one| one.busy.is_some_and(|b| b > BUSY)).count();
         Some(CapabilityReason {
-            effect: "the program shares CPUs and caches with what runs there".to_owned(),
+            effect: "the program shares CPUs and caches with other processes".to_owned(),
             why: format!(
-                "{number} of {} CPUs to be measured are busy already, CPU {most} {:.0} % of the time",
+                "{number} of {} CPUs to be measured are already busy, CPU {most} {:.0}% of the \
+                 time",
                 self.cpus.len(),
                 100.0 * share
             ),
-            fix: Some(Fix::text("wait, or look who it is: top")),
+            fix: Some(Fix::text("wait, or find the processes with top")),
         })
     }
 
@@ -158,12 +159,12 @@ impl Activity {
         };
         let ((cpu, sibling), busy) = self.busiest(share).filter(|(_, busy)| *busy > BUSY)?;
         Some(CapabilityReason {
-            effect: "what runs on the other thread of a core takes half of it".to_owned(),
+            effect: "work on the sibling thread takes up to half of a core".to_owned(),
             why: format!(
-                "CPU {sibling}, which shares a core with CPU {cpu}, is busy {:.0} % of the time",
+                "CPU {sibling}, which shares a core with CPU {cpu}, is busy {:.0}% of the time",
                 100.0 * busy
             ),
-            fix: Some(Fix::text("other CPUs, or nothing on that one")),
+            fix: Some(Fix::text("other CPUs, or keep that one idle")),
         })
     }
 
@@ -171,8 +172,8 @@ impl Activity {
         let rate = |one: &CpuActivity| Some((one.cpu, one.interrupts_per_s?));
         let (cpu, rate) = self.busiest(rate).filter(|(_, rate)| *rate > INTERRUPTS_PER_S)?;
         Some(CapabilityReason {
-            effect: "the program is interrupted, and caches are used by others".to_owned(),
-            why: format!("CPU {cpu} takes {rate:.0} interrupts of devices in a second"),
+            effect: "interrupts delay the program and evict its cache lines".to_owned(),
+            why: format!("CPU {cpu} handles {rate:.0} device interrupts per second"),
             fix: Some(Fix::text("other CPUs, or /proc/irq/*/smp_affinity_list")),
         })
     }
@@ -246,9 +247,9 @@ mod tests {
         let activity = Activity { seconds: 0.3, cpus };
         let whys: Vec<String> = activity.concerns().into_iter().map(|reason| reason.why).collect();
         let expected = [
-            "1 of 2 CPUs to be measured are busy already, CPU 2 61 % of the time",
-            "CPU 9, which shares a core with CPU 1, is busy 40 % of the time",
-            "CPU 2 takes 5200 interrupts of devices in a second",
+            "1 of 2 CPUs to be measured are already busy, CPU 2 61% of the time",
+            "CPU 9, which shares a core with CPU 1, is busy 40% of the time",
+            "CPU 2 handles 5200 device interrupts per second",
         ];
         assert_eq!(whys, expected);
         let quiet = Activity { seconds: 0.3, cpus: vec![one(1, None, None, None)] };

@@ -27,7 +27,7 @@ pub enum CpuListError {
     #[error("the range {0:?} ends before it starts")]
     Backwards(String),
     /// A number that no Linux kernel can have.
-    #[error("CPU number {0} is too large: the limit is {max}", max = CpuSet::MAX - 1)]
+    #[error("CPU number {0} is too large; the limit is {max}", max = CpuSet::MAX - 1)]
     TooLarge(u64),
 }
 

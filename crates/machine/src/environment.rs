@@ -108,18 +108,18 @@ impl Environment {
         let [load, ..] = self.load_average?;
         let tolerable = (self.cpus as f64 * 0.1).max(0.5);
         (load > tolerable).then(|| CapabilityReason {
-            effect: "other programs take part of the CPUs".to_owned(),
+            effect: "other processes are using the CPUs".to_owned(),
             why: format!("the load average is {load:.2} on {} CPUs", self.cpus),
-            fix: Some(Fix::text("wait, or look who it is: top")),
+            fix: Some(Fix::text("wait, or find the processes with top")),
         })
     }
 
     fn cpuset(&self) -> Option<CapabilityReason> {
         let allowed = self.allowed.as_ref().filter(|allowed| allowed.len() < self.cpus)?;
         Some(CapabilityReason {
-            effect: "programs started from here do not get the others".to_owned(),
+            effect: "programs started from here cannot use the other CPUs".to_owned(),
             why: format!(
-                "this process may run on CPUs {allowed} only, {} of {}",
+                "this process may run only on CPUs {allowed}, {} of {}",
                 allowed.len(),
                 self.cpus
             ),
@@ -131,7 +131,7 @@ impl Environment {
         let governors = &self.frequency.governors;
         let slow = governors.iter().find(|governor| governor.name != "performance")?;
         Some(CapabilityReason {
-            effect: "times vary with the clock".to_owned(),
+            effect: "times vary with the CPU frequency".to_owned(),
             why: format!("the frequency governor of CPU {} is {}", slow.cpus, slow.name),
             fix: Some(Fix::text("sudo cpupower frequency-set -g performance")),
         })
@@ -139,7 +139,7 @@ impl Environment {
 
     fn boost(&self) -> Option<CapabilityReason> {
         (self.frequency.boost == Some(true)).then(|| CapabilityReason {
-            effect: "the clock depends on load and temperature".to_owned(),
+            effect: "the CPU frequency depends on load and temperature".to_owned(),
             why: "turbo (boost) is on".to_owned(),
             fix: Some(Fix::text(match self.frequency.driver.as_deref() {
                 Some("intel_pstate") => {
@@ -153,14 +153,15 @@ impl Environment {
     fn guest(&self) -> Option<CapabilityReason> {
         if let Some(sign) = &self.emulator {
             return Some(CapabilityReason {
-                effect: "times and rates are the emulator's; placement and counts hold".to_owned(),
+                effect: "times and rates are the emulator's; placement and counts are valid"
+                    .to_owned(),
                 why: format!("this machine is emulated ({})", sign.name),
                 fix: None,
             });
         }
         let sign = self.hypervisor.as_ref()?;
         Some(CapabilityReason {
-            effect: "neighbours on the host take time that this machine does not see".to_owned(),
+            effect: "other VMs on the host take time that is invisible here".to_owned(),
             why: format!("this is a virtual machine ({})", sign.name),
             fix: None,
         })
@@ -168,7 +169,7 @@ impl Environment {
 
     fn threads(&self) -> Option<CapabilityReason> {
         self.smt.active.then(|| CapabilityReason {
-            effect: "threads that share a core slow each other".to_owned(),
+            effect: "threads that share a core slow each other down".to_owned(),
             why: format!("SMT is on, {} threads per core", self.smt.threads_per_core),
             fix: Some(Fix::text("echo off | sudo tee /sys/devices/system/cpu/smt/control")),
         })

@@ -30,7 +30,7 @@ pub enum MachineError {
         source: io::Error,
     },
     /// The kernel took another value than was written.
-    #[error("{value} was written to {}, which then held {found}", path.display())]
+    #[error("cannot set {} to {value}: it then read {found}", path.display())]
     NotTaken {
         /// The file.
         path: PathBuf,
@@ -40,7 +40,7 @@ pub enum MachineError {
         found: u64,
     },
     /// A file does not hold what the kernel documents.
-    #[error("{} holds {found:?} where {expected} was expected", path.display())]
+    #[error("cannot parse {}: found {found:?}, expected {expected}", path.display())]
     Malformed {
         /// The file.
         path: PathBuf,
@@ -50,7 +50,7 @@ pub enum MachineError {
         found: String,
     },
     /// A file is longer than anything a kernel writes there.
-    #[error("{} is longer than {limit} bytes", path.display())]
+    #[error("cannot read {}: it is longer than {limit} bytes", path.display())]
     TooLong {
         /// The file.
         path: PathBuf,
@@ -58,7 +58,7 @@ pub enum MachineError {
         limit: u64,
     },
     /// The process or thread ended, before or while it was looked at.
-    #[error("process {pid} is gone")]
+    #[error("process {pid} has ended")]
     Gone {
         /// Process id that was asked for.
         pid: u32,
@@ -88,7 +88,8 @@ pub enum MachineError {
     },
     /// A cgroup that cannot be opened.
     #[error(
-        "cannot open cgroup {path}: {}. Try a path below /sys/fs/cgroup, such as system.slice/nginx.service",
+        "cannot open cgroup {path}: {}. Try: a path below /sys/fs/cgroup, such as \
+         system.slice/nginx.service",
         said(source)
     )]
     Cgroup {
@@ -115,7 +116,7 @@ fn hint(path: &Path, error: &io::Error) -> &'static str {
     };
     match error.kind() {
         io::ErrorKind::PermissionDenied if is_of_process().is_some() => {
-            ". The process is another user's, or may not be traced. Try: sudo pmuscope ..."
+            ". The process belongs to another user, or may not be traced. Try: sudo pmuscope ..."
         }
         _ => "",
     }
@@ -155,7 +156,7 @@ impl MachineError {
         match self {
             Self::NoTracefs => "tracefs is not mounted".to_owned(),
             Self::TracefsDenied { path, source } => {
-                format!("{} may not be read: {}", path.display(), said(source))
+                format!("cannot read {}: {}", path.display(), said(source))
             }
             other => other.to_string(),
         }

@@ -182,7 +182,7 @@ impl Machine {
         let has_core = units.iter().any(|unit| unit.is_core);
         PmuUnits {
             counters: counters.filter(|_| has_core),
-            why: (!has_core).then(|| "the kernel found no PMU in the CPU".to_owned()),
+            why: (!has_core).then(|| "the kernel found no PMU".to_owned()),
             units,
         }
     }

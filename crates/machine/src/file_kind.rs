@@ -71,17 +71,17 @@ impl FileKind {
     pub fn name(self) -> &'static str {
         match self {
             Self::Recording => "a recording",
-            Self::RunFile => "a run file of pmuscope",
-            Self::Json => "JSON of pmuscope",
-            Self::CounterLines => "counts in JSON lines",
+            Self::RunFile => "a pmuscope run file",
+            Self::Json => "pmuscope JSON",
+            Self::CounterLines => "JSON lines of counts",
             Self::BalanceLog => "a log of numa balance",
-            Self::Page => "a page of pmuscope",
-            Self::Picture => "a picture of pmuscope",
+            Self::Page => "a pmuscope page",
+            Self::Picture => "a pmuscope image",
             Self::Table => "a table with the same columns",
             Self::Stacks => "folded stacks",
-            Self::Compressed => "a profile of pmuscope",
-            Self::Parquet => "a Parquet file of pmuscope",
-            Self::Text => "text of pmuscope",
+            Self::Compressed => "a pmuscope profile",
+            Self::Parquet => "a pmuscope Parquet file",
+            Self::Text => "pmuscope text",
         }
     }
 
@@ -151,7 +151,11 @@ impl FileKind {
         self.check(path)?;
         match (ends(path)?, ends(new)?) {
             (Some((old, _)), Some((new, _))) if !self.is_replaced_by(&old, &new) => {
-                let same = if self == Self::Json { "JSON of the same schema" } else { self.name() };
+                let same = if self == Self::Json {
+                    "JSON with the same schema"
+                } else {
+                    self.name()
+                };
                 Err(stays(format!("is not {same}")))
             }
             _ => Ok(()),
@@ -195,7 +199,7 @@ fn ends(path: &Path) -> io::Result<Option<(Vec<u8>, Vec<u8>)>> {
         let tail = read(SeekFrom::Start(length.saturating_sub(LOOKED_AT)))?;
         Ok::<_, io::Error>((head, tail))
     };
-    both().map(Some).map_err(|error| stays(format!("cannot be read to see what it is: {error}")))
+    both().map(Some).map_err(|error| stays(format!("its kind cannot be determined: {error}")))
 }
 
 fn first_line(head: &[u8]) -> &[u8] {
@@ -288,7 +292,7 @@ mod tests {
         std::fs::write(&path, "#!/bin/sh\n").unwrap();
         let refused = check(&path).unwrap_err();
         assert!(
-            refused.contains("is not a run file of pmuscope. Try: another name, or --force"),
+            refused.contains("is not a pmuscope run file. Try: another name, or --force"),
             "{refused}"
         );
         assert!(Replace::Anything.check(&path).is_ok());

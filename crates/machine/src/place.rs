@@ -77,7 +77,8 @@ pub fn bind_to_node(memory: &mut [u8], node: u32) -> io::Result<()> {
     let page = page_size();
     if !(memory.as_ptr() as usize).is_multiple_of(page) || !memory.len().is_multiple_of(page) {
         let message = format!(
-            "memory to bind to node {node} must be whole pages of {page} bytes; it has {} bytes at {:p}",
+            "memory to bind to NUMA node {node} must be whole pages of {page} bytes; it has {} \
+             bytes at {:p}",
             memory.len(),
             memory.as_ptr()
         );

@@ -28,7 +28,7 @@ pub enum MemoryPolicy {
 /// A text that is no policy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{text:?} is not a memory policy: use default, local, bind:NODES, interleave:NODES or \
+    "{text:?} is not a memory policy. Try: default, local, bind:NODES, interleave:NODES or \
      weighted-interleave:NODES, as in interleave:0-3"
 )]
 pub struct PolicyError {

@@ -146,7 +146,7 @@ impl Machine {
         frequency.governors =
             governors.into_iter().map(|(name, cpus)| Governor { name, cpus }).collect();
         if frequency.driver.is_none() {
-            frequency.why = Some("the kernel has no cpufreq driver here".to_owned());
+            frequency.why = Some("no cpufreq driver".to_owned());
         }
         frequency
     }

@@ -42,13 +42,13 @@ impl Machine {
         };
         let memory = self.available_bytes().map(|bytes| ThreadRoom {
             threads: bytes / THREAD_BYTES,
-            limit: format!("{} MiB of memory are free", bytes >> 20),
+            limit: format!("{} MiB of memory is free", bytes >> 20),
         });
         let kernel = |name: &str| self.number(format!("proc/sys/kernel/{name}"));
         [
             room(kernel("pid_max"), "kernel.pid_max", running, 1),
             room(kernel("threads-max"), "kernel.threads-max", running, 1),
-            room(of_user, "the limit of processes (ulimit -u)", running, 1),
+            room(of_user, "the process limit (ulimit -u)", running, 1),
             room(mappings, "vm.max_map_count", mapped as u64, MAPPINGS),
             memory,
         ]
@@ -85,10 +85,10 @@ mod tests {
         write("proc/sys/vm/max_map_count", "1002\n");
         assert_eq!(machine.thread_room(), room(500, "vm.max_map_count is 1002"));
         write("proc/meminfo", "MemAvailable:   6400 kB\n");
-        assert_eq!(machine.thread_room(), room(100, "6 MiB of memory are free"));
+        assert_eq!(machine.thread_room(), room(100, "6 MiB of memory is free"));
         let limits = "Max processes             90     unlimited      processes\n";
         write("proc/self/limits", limits);
-        let user = "the limit of processes (ulimit -u) is 90";
+        let user = "the process limit (ulimit -u) is 90";
         assert_eq!(machine.thread_room(), room(3, user));
         write("proc/sys/kernel/threads-max", "80\n");
         assert_eq!(machine.thread_room(), room(0, "kernel.threads-max is 80"));

@@ -19,7 +19,7 @@ impl Machine {
         match arch {
             "x86_64" => self.rdpmc(),
             "aarch64" => self.perf_user_access(),
-            _ => Err(NoUserReads(format!("pmuscope does not know how on {arch}"))),
+            _ => Err(NoUserReads(format!("pmuscope does not support it on {arch}"))),
         }
     }
 
@@ -36,7 +36,7 @@ impl Machine {
                 Some(_) => return Ok(()),
             }
         }
-        Err(NoUserReads("this machine shows no counters of its CPU".to_owned()))
+        Err(NoUserReads("no hardware PMU".to_owned()))
     }
 
     fn perf_user_access(&self) -> Result<(), NoUserReads> {

@@ -134,7 +134,7 @@ fn together(rounds: &[ValueWithError]) -> Option<Estimated> {
         let half = squares.sqrt() / n as f64;
         Limits { low: value - half, high: value + half, level: LEVEL }
     });
-    let why = interval.is_none().then_some("a run gives no interval");
+    let why = interval.is_none().then_some("a run has no confidence interval");
     Some(Estimated { value, interval, n, why })
 }
 
@@ -219,6 +219,6 @@ mod tests {
         assert_eq!(accuracy(&file, "BM/KI", ErrorUnit::Own, ("arm", "function"), "PURE").rows, []);
         file.series[0].values[0].half = None;
         let error = errors(&file, ErrorUnit::Own).rows[0].errors[0].unwrap();
-        assert_eq!((error.interval, error.why), (None, Some("a run gives no interval")));
+        assert_eq!((error.interval, error.why), (None, Some("a run has no confidence interval")));
     }
 }

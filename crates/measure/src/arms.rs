@@ -49,18 +49,19 @@ pub enum WordsError {
     #[error("it is empty")]
     Empty,
     /// A quote is never closed.
-    #[error("the quote {0} is not closed")]
+    #[error("unclosed quote {0}")]
     Open(char),
     /// A backslash with nothing after it.
-    #[error("it ends with \\, which quotes what follows")]
+    #[error("it ends with \\, which quotes the next character")]
     Backslash,
     /// Something that only a shell does.
     #[error(
-        "{0:?} is for a shell, and none runs. Try: sh -c '…' as the command, or single quotes around it"
+        "{0:?} is shell syntax, and no shell runs. Try: sh -c '…' as the command, or single quotes \
+         around it"
     )]
     Shell(char),
     /// A variable before the program.
-    #[error("{0} sets a variable, which a shell does, and none runs. Try: env {0} …")]
+    #[error("{0} sets a variable, which is shell syntax, and no shell runs. Try: env {0} …")]
     Variable(String),
 }
 

@@ -54,7 +54,7 @@ pub fn run(
         let program = program.clone();
         move |source| MeasureError::Child { program, what, source }
     };
-    let keep = "keep the output";
+    let keep = "save the output";
     let output = unnamed_file(scratch).map_err(failed(keep))?;
     let mut command = Command::new(argv.first().map_or_else(OsString::new, Clone::clone));
     command

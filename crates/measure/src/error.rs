@@ -18,7 +18,7 @@ pub enum MeasureError {
     },
     /// Larger than any run file.
     #[error(
-        "{path} has {bytes} bytes; a run file has at most {limit}. Is it a run file?",
+        "cannot read {path}: it has {bytes} bytes, and a run file has at most {limit}",
         path = path.display()
     )]
     TooLarge {
@@ -31,7 +31,8 @@ pub enum MeasureError {
     },
     /// A recording, which is no result of runs.
     #[error(
-        "{path} is a recording, not a run file. What changed between recordings: pmuscope diff BEFORE AFTER",
+        "{path} is a recording, not a run file. Try: pmuscope diff BEFORE AFTER, which compares \
+         recordings",
         path = path.display()
     )]
     Recording {
@@ -48,7 +49,7 @@ pub enum MeasureError {
     },
     /// JSON of another kind or of a version this program does not know.
     #[error(
-        "{path} has the schema {found:?}; this version reads {expected:?}{hint}",
+        "{path} has schema {found:?}, but this version reads {expected:?}{hint}",
         path = path.display(),
         expected = crate::SCHEMA
     )]
@@ -61,7 +62,10 @@ pub enum MeasureError {
         hint: &'static str,
     },
     /// A value that refers to a run that the file does not have.
-    #[error("{path}: a value of {metric} is of run {run}, which the file does not have", path = path.display())]
+    #[error(
+        "{path}: a value of {metric} refers to run {run}, which is not in the file",
+        path = path.display()
+    )]
     NoSuchRun {
         /// Which file.
         path: PathBuf,
@@ -90,7 +94,8 @@ pub enum MeasureError {
     },
     /// Counting was to begin later than all ended.
     #[error(
-        "{what} before counting began, {delay_ms} ms after the start: nothing was counted. Try a shorter delay (-D)"
+        "{what} before counting began, {delay_ms} ms after the start, so nothing was counted. Try: \
+         a shorter delay (-D)"
     )]
     NotBegun {
         /// What happened: "it ended", "it was interrupted".
@@ -105,7 +110,7 @@ pub enum MeasureError {
     #[error(transparent)]
     Machine(#[from] pmuscope_machine::MachineError),
     /// None of the events can be counted.
-    #[error("none of the events can be counted here. {first}")]
+    #[error("none of the events can be counted: {first}")]
     NothingCounted {
         /// The first one's reason, with what to type.
         first: String,

@@ -37,7 +37,7 @@ pub struct Estimated {
 impl From<Estimate> for Estimated {
     fn from(estimate: Estimate) -> Self {
         let interval = estimate.interval.map(Limits::from);
-        let why = interval.is_none().then_some("too few runs for an interval");
+        let why = interval.is_none().then_some("too few runs for a confidence interval");
         Self { value: estimate.value, interval, n: estimate.n, why }
     }
 }

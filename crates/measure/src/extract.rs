@@ -23,7 +23,7 @@ pub enum ExtractError {
     #[error("{0}")]
     Pattern(#[from] regex::Error),
     /// No group to take the number from.
-    #[error("{0:?} has no group: put the number in parentheses, as in 'Time = ([0-9.]+)'")]
+    #[error("{0:?} has no group. Try: parentheses around the number, as in 'Time = ([0-9.]+)'")]
     NoGroup(String),
     /// `NAME=REGEX` without name or `=`.
     #[error("{0:?}: expected NAME=REGEX, as in 'mops=Mop/s total += ([0-9.]+)'")]
@@ -63,12 +63,12 @@ impl Extract {
         let found = self.pattern.captures_iter(output).last();
         let group = found.as_ref().and_then(|captures| captures.get(1));
         let text = group
-            .ok_or_else(|| format!("the output has nothing that matches {}", self.pattern))?
+            .ok_or_else(|| format!("no output matches {}", self.pattern))?
             .as_str()
             .trim();
         match text.parse::<f64>() {
             Ok(number) if number.is_finite() => Ok(number),
-            _ => Err(format!("{:?}, found by {}, is not a number", cut(text), self.pattern)),
+            _ => Err(format!("{:?}, matched by {}, is not a number", cut(text), self.pattern)),
         }
     }
 }
@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn says_why_there_is_no_number() {
         let time = Extract::named("t=time (\\S+)").unwrap();
-        assert!(time.find("nothing").unwrap_err().contains("nothing that matches time"));
+        assert!(time.find("nothing").unwrap_err().contains("no output matches time"));
         assert!(time.find("time soon").unwrap_err().contains("\"soon\""));
         assert!(time.find("time inf").is_err());
     }

@@ -82,9 +82,9 @@ pub fn parse(text: &[u8], path: &Path) -> Result<RunFile, MeasureError> {
     let head: StoreHead = serde_json::from_slice(text).map_err(malformed)?;
     if head.schema != SCHEMA {
         let hint = if head.schema.starts_with("pmuscope/runs/") {
-            ". A newer pmuscope wrote it: update this one"
+            ". A newer pmuscope wrote it. Try: update pmuscope"
         } else {
-            ", which bench, stat and sweep write with --json"
+            ". Run files are written by bench, stat and sweep with --json"
         };
         return Err(MeasureError::Schema { path: path.to_owned(), found: head.schema, hint });
     }
@@ -163,12 +163,13 @@ mod tests {
         refused("{}", "missing field `schema`");
         refused(
             r#"{"schema": "pmuscope/runs/2"}"#,
-            r#"has the schema "pmuscope/runs/2"; this version reads "pmuscope/runs/1". A newer"#,
+            r#"has schema "pmuscope/runs/2", but this version reads "pmuscope/runs/1". A newer"#,
         );
-        refused(r#"{"schema": "pmuscope/report/1"}"#, "which bench, stat and sweep write");
+        let other = "Run files are written by bench, stat and sweep";
+        refused(r#"{"schema": "pmuscope/report/1"}"#, other);
         refused(r#"{"schema": "pmuscope/runs/1"}"#, "missing field `tool`");
         let lost = serde_json::to_string(&sample()).unwrap().replace(r#""run":3"#, r#""run":4"#);
-        refused(&lost, "a value of wall is of run 4, which the file does not have");
+        refused(&lost, "a value of wall refers to run 4, which is not in the file");
         let (open, close) = ("[".repeat(100_000), "]".repeat(100_000));
         let deep = serde_json::to_string(&sample())
             .unwrap()

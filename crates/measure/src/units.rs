@@ -129,8 +129,8 @@ impl Units {
                 Ok(number) if number.is_finite() && number > 0.0 => {
                     found.insert(unit.name.clone(), number);
                 }
-                Ok(number) => missing.push(format!("run {run} did {number} of {}", unit.name)),
-                Err(why) => missing.push(format!("number of {} in run {run}: {why}", unit.name)),
+                Ok(number) => missing.push(format!("run {run} reported {number} of {}", unit.name)),
+                Err(why) => missing.push(format!("no number of {} in run {run}: {why}", unit.name)),
             }
         }
         for (path, before) in self.files.iter().zip(&before.files) {
@@ -167,7 +167,8 @@ impl FileBefore {
         match self {
             Self::Version(before) => {
                 if before.is_some() && *before == Version::of(path) {
-                    return Err("the run did not write it; the file is older".to_owned());
+                    let why = "the run did not write it; the file is older than the run";
+                    return Err(why.to_owned());
                 }
                 read(path)
             }
@@ -176,7 +177,7 @@ impl FileBefore {
                 let growth = |(name, after): (String, f64)| {
                     let first = before.get(&name).copied().unwrap_or(0.0);
                     if after <= first {
-                        return Err(format!("{name} did not grow: {first}, then {after}"));
+                        return Err(format!("{name} did not increase: {first}, then {after}"));
                     }
                     Ok((name, after - first))
                 };
@@ -239,7 +240,7 @@ fn of_event(file: &RunFile, run: usize, (typed, names): (&str, &[String])) -> Re
 fn read(path: &Path) -> Result<BTreeMap<String, f64>, String> {
     let length = std::fs::metadata(path).map_err(|error| error.to_string())?.len();
     if length > LONGEST_FILE {
-        return Err(format!("{length} bytes are more than a few numbers need"));
+        return Err(format!("it is too large ({length} bytes)"));
     }
     let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
     let line = |line: &str| {
@@ -249,7 +250,7 @@ fn read(path: &Path) -> Result<BTreeMap<String, f64>, String> {
     };
     let numbers: BTreeMap<String, f64> = text.lines().filter_map(line).collect();
     if numbers.is_empty() {
-        return Err("no line such as packet=10000000 is in it".to_owned());
+        return Err("it has no line such as packet=10000000".to_owned());
     }
     Ok(numbers)
 }
@@ -317,7 +318,7 @@ mod tests {
             ("rows", 1.0),
         ];
         assert_eq!(found, expected);
-        assert_eq!(missing[0], "number of lost in run 0: dummy was not counted");
+        assert_eq!(missing[0], "no number of lost in run 0: dummy was not counted");
         assert!(missing[1].contains("absent: No such file"), "{missing:?}");
     }
 
@@ -331,7 +332,7 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "packet=1000\n");
         let mut file = file();
         let missing = units.count(&mut file, 0, "", &before);
-        assert!(missing[0].ends_with("packet did not grow: 1000, then 1000"), "{missing:?}");
+        assert!(missing[0].ends_with("packet did not increase: 1000, then 1000"), "{missing:?}");
         std::fs::write(&path, "packet=1500\n").unwrap();
         assert_eq!(units.count(&mut file, 0, "", &before), [""; 0]);
         assert_eq!(file.runs[0].units["packet"], 500.0);
@@ -351,7 +352,7 @@ mod tests {
             assert_eq!(file.runs[0].units["packet"], 1000.0);
         }
         let missing = units.count(&mut file, 0, "", &units.before(true));
-        assert!(missing[0].ends_with("the run did not write it; the file is older"), "{missing:?}");
+        assert!(missing[0].ends_with("the file is older than the run"), "{missing:?}");
         assert!(path.exists() && file.runs[0].units.is_empty());
     }
 }

@@ -1,8 +1,8 @@
-//! Our own metadata in a recording: what it cost, what was lost, how it was streamed.
+//! pmuscope's own metadata in a recording: overhead, loss, and how it was streamed.
 //!
 //! Kept as JSON in feature section [`FEATURE_INFO`] of a finished file, and, while recording, in
-//! records of type 65 (a deprecated type that readers pass over), so that a recording that was cut
-//! off still tells what it knew.
+//! records of type 65 (a deprecated type that readers skip), so that a recording that was cut off
+//! still has what was known by then.
 //!
 //! ```text
 //!  record 65:  header(8) │ "PMUSCOPE"(8) │ u32 payload kind │ u32 payload bytes │ payload │ pad to 8
@@ -23,8 +23,8 @@ pub const PAYLOAD_INFO: u32 = 1;
 /// Value of [`RecordingInfo::schema`].
 pub const SCHEMA: &str = "pmuscope/recording/1";
 
-/// What a recording says of itself. Fields are added, never changed in meaning; a field that is
-/// absent was not measured.
+/// The metadata of a recording. Fields are added, never changed in meaning; a field that is absent
+/// was not measured.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RecordingInfo {
@@ -55,9 +55,9 @@ pub struct RecordingInfo {
     pub events: Vec<EventInfo>,
     /// One entry per ring.
     pub rings: Vec<RingInfo>,
-    /// Where the loss figures are from.
+    /// The source of the loss counts.
     pub lost_source: LostSource,
-    /// What the recording cost.
+    /// The overhead of the recording.
     pub cost: Cost,
     /// The budget, if one was set.
     pub budget: Option<BudgetInfo>,
@@ -66,7 +66,7 @@ pub struct RecordingInfo {
     /// How it was strobed, if it was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub strobe: Option<StrobeInfo>,
-    /// What was watched, if it is one of watchpoints.
+    /// What was watched, for a recording of watchpoints.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub watch: Option<WatchInfo>,
     /// Sentences a reader of the result should see (reduced features, fallbacks).
@@ -91,7 +91,8 @@ pub struct MachineInfo {
     pub nodes: u32,
     /// Random id of this boot: kernel addresses compare only within one.
     pub boot_id: Option<String>,
-    /// What emulated the machine, if it was: its times, rates and costs are then not a machine's.
+    /// The emulator, if the machine was emulated: times, rates and overhead are then the
+    /// emulator's.
     pub emulator: Option<String>,
 }
 
@@ -99,19 +100,20 @@ pub struct MachineInfo {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct EventInfo {
-    /// Name as asked for.
+    /// Name as requested.
     pub name: String,
     /// What counts: "hardware", "software clock", "software", "tracepoint", "breakpoint", "pmu".
     pub origin: String,
     /// Fixed period in units of the event, if it is fixed.
     pub period: Option<u64>,
-    /// Frequency asked for in Hz, if one was.
+    /// Requested frequency in Hz, if any.
     pub frequency: Option<u64>,
     /// Samples written.
     pub samples: u64,
     /// What the kernel counted meanwhile, in units of the event (a clock: nanoseconds).
     pub counted: Option<u64>,
-    /// Records of this event lost for want of space in the ring; see [`RecordingInfo::lost_source`].
+    /// Records of this event lost because the ring buffer was full; see
+    /// [`RecordingInfo::lost_source`].
     pub lost: Option<u64>,
     /// Times the kernel suspended sampling.
     pub throttled: u64,
@@ -124,14 +126,14 @@ pub struct EventInfo {
 pub struct UnsampledClock {
     /// Seconds the kernel counted.
     pub counted_s: f64,
-    /// Seconds that the samples, those lost included, stand for.
+    /// Seconds that the samples, including lost ones, stand for.
     pub sampled_s: f64,
 }
 
 impl EventInfo {
-    /// How much time of a clock has no samples, if that is more than the unfinished periods of its
-    /// descriptors explain. The kernel counts the time an event was active apart from the timer that
-    /// samples, so what samples stand for must be what was counted.
+    /// How much time of a software timer has no samples, if that is more than the unfinished periods
+    /// of its descriptors explain. The kernel counts the time an event was active independently of
+    /// the timer that samples, so the samples must stand for what was counted.
     #[must_use]
     pub fn unsampled(&self) -> Option<UnsampledClock> {
         const MUCH: f64 = 0.02;
@@ -151,9 +153,9 @@ impl EventInfo {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RingInfo {
-    /// The CPU whose samples it holds.
+    /// The CPU that its samples are from.
     pub cpu: Option<u32>,
-    /// The thread whose samples it holds (per-thread mode).
+    /// The thread that its samples are from (per-thread mode).
     pub tid: Option<u32>,
     /// The node of that CPU.
     pub node: Option<u32>,
@@ -171,7 +173,7 @@ pub struct RingInfo {
     pub drains: u64,
 }
 
-/// Where loss figures come from.
+/// The source of loss counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LostSource {
@@ -180,11 +182,12 @@ pub enum LostSource {
     Unknown,
     /// `PERF_FORMAT_LOST` of each descriptor: exact (Linux 6.0).
     ReadFormat,
-    /// LOST records in the stream: loss at the very end is not seen, and none is attributed to an event.
+    /// LOST records in the stream: loss at the very end goes unnoticed, and none is attributed to an
+    /// event.
     Records,
 }
 
-/// What a recording cost, in seconds of CPU time of the recorder.
+/// The overhead of a recording, in seconds of CPU time of the recorder.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Cost {
@@ -216,7 +219,7 @@ pub struct Cost {
     pub sampling_pairs: Option<u64>,
 }
 
-/// A budget for the cost of recording, and what came of it.
+/// A limit of the overhead of recording, and the result.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BudgetInfo {
@@ -232,11 +235,11 @@ pub struct BudgetInfo {
     pub adapted_while_running: bool,
 }
 
-/// What one reader cost.
+/// The overhead of one reader.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ReaderCost {
-    /// CPUs whose rings it read, as a list ("0-3,8").
+    /// CPUs of the ring buffers that it read, as a list ("0-3,8").
     pub rings: String,
     /// User seconds.
     pub user_s: f64,
@@ -256,9 +259,9 @@ pub struct ReaderCost {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Streaming {
-    /// The readers as asked for ("serial", "node", …).
+    /// The requested readers ("serial", "node", …).
     pub readers: String,
-    /// The affinity as asked for ("sys", "node", "cpu", "auto").
+    /// The requested affinity ("sys", "node", "cpu", "auto").
     pub affinity: String,
     /// How asynchronous writes were made ("io_uring", "writer thread"); absent: synchronous.
     pub aio: Option<String>,
@@ -286,8 +289,8 @@ impl RecordingInfo {
         self.rings.iter().try_fold(0, |sum: u64, ring| Some(sum.saturating_add(ring.lost?)))
     }
 
-    /// Appends the in-stream copy to `out`. Too large a copy (thousands of rings) goes without its
-    /// rings, whose sums the events hold.
+    /// Appends the in-stream copy to `out`. A copy that is too large (thousands of ring buffers) is
+    /// written without its buffers; the events have their sums.
     pub fn append_record(&self, out: &mut Vec<u8>) {
         let mut json = self.to_json();
         if json.len() > ROOM {
@@ -297,7 +300,8 @@ impl RecordingInfo {
         append_payload(out, PAYLOAD_INFO, &json);
     }
 
-    /// Reads the in-stream copy from a whole record; `None` if it is not one of ours or not understood.
+    /// Reads the in-stream copy from a whole record; `None` if it is not pmuscope's or cannot be
+    /// parsed.
     #[must_use]
     pub fn from_record(record: &[u8]) -> Option<Self> {
         let body = record.get(HEADER_SIZE..)?.strip_prefix(MAGIC)?;

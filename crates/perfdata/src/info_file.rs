@@ -1,4 +1,4 @@
-//! Reads our metadata out of a finished recording without reading its records.
+//! Reads pmuscope's metadata from a finished recording without reading its records.
 
 use std::fs::File;
 use std::io;

@@ -1,9 +1,9 @@
-//! The perf.data format: write it, read it, order it.
+//! The perf.data format: writing, reading and ordering by time.
 //!
-//! [`writer`] turns attributes, ids and features into the bytes of a file and says where they go; it
-//! does no I/O, so that the recorder can decide when and from which thread bytes are written.
-//! [`reader`] reads such files, perf's too, in the order of time. [`info`] is what pmuscope itself keeps in a recording,
-//! [`strobe`] the part of it that tells windows from other samples, [`watch`] what hits of watchpoints hold.
+//! [`writer`] turns attributes, ids and features into the bytes of a file and says where they go; it does no I/O, so
+//! that the recorder can decide when and from which thread bytes are written. [`reader`] reads such files, including
+//! perf's, in order of time. [`info`] is pmuscope's own metadata in a recording, [`strobe`] the part of it that
+//! identifies windows, [`watch`] the part that describes hits of watchpoints.
 
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]

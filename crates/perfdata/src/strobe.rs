@@ -1,8 +1,9 @@
-//! What a strobed recording says of itself: which samples open and close windows, and when the phase
-//! between the two was good.
+//! Metadata of a strobed recording: which samples open and close windows, and when their phase was
+//! valid.
 //!
-//! A window is a short stretch of a CPU's work between two samples. Two events count the same thing
-//! with the same period; the second one, B, is enabled so many counts after the first one, A:
+//! A window is a short part of a CPU's work between two samples. Two events count the same thing
+//! with the same period; the second one, B, is enabled a fixed number of counts after the first
+//! one, A:
 //!
 //! ```text
 //!   A  ├──────── period ────────┼──────── period ────────┼────
@@ -13,22 +14,22 @@
 //! **Samples.** On each CPU all events of a [`StrobeGroup`] are one perf group, led by A. A and B
 //! sample, all other members only count. Samples of A and B are alike:
 //! `IDENTIFIER|IP|TID|TIME|CPU|READ` with `read_format` `GROUP|ID`, so each holds the counts of all
-//! members, in the order in which the group was opened, which is that of [`StrobeGroup::events`].
-//! A reader takes the fields from the attributes and members from their ids; ids of a CPU that was
-//! reopened are in the attributes too. A window is an A sample and the next B sample of the same CPU
-//! and group within half a period: each counter's value at B less its value at A. In both,
-//! `A.count − B.count` is what the epoch says ([`Epoch::apart`]), within [`StrobeInfo::tolerance`].
-//! Counts go on from epoch to epoch, since stock perf takes the growth of a count for the weight of
-//! a sample.
+//! members, in the order in which the group was opened, which is that of [`StrobeGroup::events`]. A
+//! reader takes the fields from the attributes and identifies members by their IDs; IDs of a CPU
+//! that was reopened are in the attributes too. A window is an A sample and the next B sample of the
+//! same CPU and group within half a period: each counter's value at B minus its value at A. In both,
+//! `A.count − B.count` equals the value of the epoch ([`Epoch::apart`]), within
+//! [`StrobeInfo::tolerance`]. Counts continue from epoch to epoch, since stock perf uses the growth
+//! of a count as the weight of a sample.
 //!
-//! **Epochs.** A sample counts only if an [`Epoch`] of its CPU holds its time
-//! (`from_ns <= time < until_ns`) and its group is the epoch's. What lies outside of all epochs was
-//! taken while the phase was being set: it is neither window nor profile. Recordings of now do not have
-//! such samples, only their number ([`CpuHealth::left_out`]).
+//! **Epochs.** A sample counts only if an [`Epoch`] of its CPU contains its time
+//! (`from_ns <= time < until_ns`) and its group is the epoch's. Samples outside of all epochs were
+//! taken while the phase was being set: they belong neither to windows nor to a profile. Current
+//! recordings do not contain such samples, only their number ([`CpuHealth::left_out`]).
 //!
 //! **Killed recordings.** The copies of the metadata in the stream have [`StrobeInfo`] without epochs.
-//! These come as records of their own ([`EpochUpdate`]), when an epoch begins and again when it ends;
-//! [`StrobeInfo::take`] puts them together. An epoch without an end holds until the next of its CPU
+//! These come as separate records ([`EpochUpdate`]) when an epoch begins and again when it ends;
+//! [`StrobeInfo::take`] combines them. An epoch without an end is valid until the next one of its CPU
 //! begins.
 
 mod lengths;
@@ -40,14 +41,15 @@ pub use self::lengths::Lengths;
 /// Payload kind of an [`EpochUpdate`] as JSON, in a record of type 65 ([`crate::info`]).
 pub const PAYLOAD_EPOCHS: u32 = 2;
 
-/// Members of a [`StrobeGroup`] at most: more than a PMU counts at once, and no more are read of a sample.
+/// The largest number of members of a [`StrobeGroup`]: more than a PMU counts at the same time; no more
+/// are read from a sample.
 pub const MOST_MEMBERS: usize = 16;
 
 /// How a recording was strobed. Fields are added, never changed in meaning.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StrobeInfo {
-    /// The event whose counts make the windows, as asked for ("cycles:u").
+    /// The event that defines the windows, as requested ("cycles:u").
     pub event: String,
     /// Length of a window as asked for, in units of the event.
     pub window: u64,
@@ -80,8 +82,8 @@ pub struct StrobeInfo {
 pub struct StrobeGroup {
     /// All members in the order of their counts in a sample: A first, then B, then counters.
     pub events: Vec<u32>,
-    /// Those whose samples bound windows, in the order in which they fire: A opens the first window, the
-    /// next closes it; with a burst it opens the second one too.
+    /// The members that bound windows by their samples, in the order in which they fire: A opens the
+    /// first window, the next closes it; with a burst it opens the second one too.
     pub edges: Vec<u32>,
     /// The member that counts context switches, if there is one.
     pub context_switches: Option<u32>,
@@ -89,7 +91,7 @@ pub struct StrobeGroup {
     pub cpus: String,
 }
 
-/// A stretch of time in which the phase of one CPU was set and not yet seen to be lost.
+/// A period of time in which the phase of one CPU was set and not yet found to be lost.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Epoch {
@@ -111,7 +113,7 @@ pub struct Epoch {
     /// What `A.count − B.count` was before, for each of `offsets`, in wrapping numbers; empty: 0.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub before: Vec<u64>,
-    /// Tries whose offset was not accepted, before this one.
+    /// Tries with an offset that was not accepted, before this one.
     pub rejected_tries: u32,
     /// Why the phase was set.
     pub reason: Reason,
@@ -130,7 +132,7 @@ pub enum Reason {
     Throttled,
     /// `A.count − B.count` was no longer the offset.
     OffsetChanged,
-    /// Windows were not as long as they should be while the offset was right: somebody set a period.
+    /// Windows had the wrong length while the offset was right: another program set a period.
     LengthChanged,
     /// The events counted, but there were no samples.
     NoSamples,
@@ -171,11 +173,11 @@ pub struct CpuHealth {
 pub struct EpochUpdate {
     /// Epochs that began or ended. One that ended replaces the one of the same CPU and `from_ns`.
     pub epochs: Vec<Epoch>,
-    /// Descriptors that were opened since the file was begun.
+    /// Descriptors that were opened since the file was started.
     pub opened: Vec<OpenedId>,
 }
 
-/// A descriptor that was opened after the recording had begun.
+/// A descriptor that was opened after the recording started.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct OpenedId {
@@ -199,7 +201,8 @@ impl Epoch {
 }
 
 impl StrobeInfo {
-    /// What the recording lacks, a sentence for each CPU whose phase was never set: it has no windows.
+    /// What the recording lacks: a sentence for each CPU on which the phase was never set, so that it
+    /// has no windows.
     #[must_use]
     pub fn missing(&self) -> Vec<String> {
         let never = self.cpus.iter().filter(|health| health.accepted_tries == 0);

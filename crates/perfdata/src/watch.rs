@@ -1,24 +1,24 @@
-//! What a recording of watchpoints says of itself: what was watched, what each hit carries, and how often
-//! it was hit in all, written down or not.
+//! Metadata of a recording of watchpoints: what was watched, what each hit carries, and the total number
+//! of hits, recorded or not.
 //!
 //! **Hits.** Each [`WatchPoint`] is one event of the file, of type breakpoint. A hit is a sample with the
 //! fields `IDENTIFIER|IP|TID|TIME|ADDR|CPU|PERIOD|CALLCHAIN|RAW`. Its period is the number of hits that
-//! it stands for: 1, or N where only every Nth was written down. RAW is a [`Hit`]:
+//! it stands for: 1, or N if only every Nth was recorded. RAW is a [`Hit`]:
 //!
 //! ```text
 //!  u32 bytes │ u32 flags │ u64 value │ u64 old │ u64 sequence      in the byte order of the file
 //! ```
 //!
-//! **Values** are what the kernel read at the hit, so many bytes as the point is long, zero-extended. On
-//! x86 a data breakpoint traps after the access: it is the new value ([`HitFlags::AFTER`]), or what another
-//! thread has written since. On arm64 it traps before: it is the old one. `old` is the value of the
-//! last hit of this point in this process, whether that was written down or not.
+//! **Values** are what the kernel read at the hit, as many bytes as the watchpoint is long, zero-extended.
+//! On x86 a data breakpoint traps after the access: it is the new value ([`HitFlags::AFTER`]), or what
+//! another thread has written since. On arm64 it traps before: it is the old one. `old` is the value of the
+//! last hit of this watchpoint in this process, recorded or not.
 //!
-//! **Counts** are kept in the kernel for each writer ([`WriterCount`]), all hits while the points were
-//! armed: also those that a filter, a limit or a full ring kept out of the file.
+//! **Counts** are kept in the kernel for each writer ([`WriterCount`]): all hits while watchpoints
+//! were enabled, including those that a filter, a limit or a full ring buffer kept out of the file.
 //!
-//! **Armed.** Under a limit of slowdown points are armed for a part of the time only: [`ArmedBlock`]s tell
-//! for stretches of time how much of them, and how many hits there were.
+//! **Enabled time.** Under a slowdown limit watchpoints are enabled for a part of the time only:
+//! [`ArmedBlock`]s give, for blocks of time, the enabled time and the number of hits.
 
 use bitflags::bitflags;
 use serde::{Deserialize, Serialize};
@@ -37,7 +37,7 @@ pub struct WatchInfo {
     pub writers: Vec<WriterCount>,
     /// Hits of writers that the kernel's table had no room for, by point.
     pub untold: Vec<u64>,
-    /// One of every so many hits was to be written down when hits were most; 1: all. Each record tells how many
+    /// Only one of this many hits was recorded at the highest hit rate; 1: all. Each record has the number that
     /// it stands for.
     pub every: u64,
     /// Hits that were wanted (all, or those that [`WatchInfo::when`] let pass), by point; empty where not counted.
@@ -49,11 +49,12 @@ pub struct WatchInfo {
     pub most_slowdown: Option<f64>,
     /// Time of hits over the target's other CPU time, by what a hit costs; see [`WatchInfo::hit_cost`].
     pub slowdown: Option<f64>,
-    /// Nanoseconds that a hit takes, measured on a loop of ours with the same program before the start.
+    /// Nanoseconds that a hit takes, measured before the start on a loop of pmuscope's own with the
+    /// same BPF program.
     pub hit_cost: Option<HitCost>,
     /// CPU time of the target while it was watched, nanoseconds; `None` where not known.
     pub target_cpu_ns: Option<u64>,
-    /// When points were armed, in order of time.
+    /// When watchpoints were enabled, in order of time.
     pub blocks: Vec<ArmedBlock>,
     /// The condition that decided, in the kernel, what was written down (`--when`), as typed.
     pub when: Option<String>,
@@ -111,12 +112,12 @@ pub struct WatchPoint {
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Access {
-    /// Loads. Not on x86, whose hardware watches these only together with stores.
+    /// Loads. Not on x86, where the hardware watches these only together with stores.
     Read,
     /// Stores.
     #[default]
     Write,
-    /// Both: a hit does not tell which.
+    /// Both: a hit does not show which.
     ReadWrite,
     /// An instruction is executed.
     Execute,
@@ -176,7 +177,7 @@ pub enum ValueKind {
     Other,
 }
 
-/// How hits were seen.
+/// How hits were observed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Means {
@@ -197,7 +198,7 @@ pub struct WriterCount {
     pub pid: u32,
     /// Thread.
     pub tid: u32,
-    /// Where: as in the samples, the instruction behind the access on x86.
+    /// The address of the instruction as in the samples: on x86 the one after the access.
     pub ip: u64,
     /// In the kernel (`ip` is an address of its).
     pub in_kernel: bool,
@@ -205,7 +206,7 @@ pub struct WriterCount {
     pub hits: u64,
     /// Hits that found another value than the hit before.
     pub changed: u64,
-    /// Hits whose value was that of the hit before and one more.
+    /// Hits with a value one more than that of the previous hit.
     pub plus_one: u64,
     /// Hits that [`WatchInfo::when`] let pass.
     pub passed: u64,
@@ -227,19 +228,19 @@ pub struct HitCost {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ArmedBlock {
-    /// First moment on the clock of the time stamps, nanoseconds. Blocks of different points may reach into
-    /// each other: their ends tell when something was, what is armed of it how long.
+    /// Start, nanoseconds on the clock of the time stamps. Blocks of different watchpoints may overlap:
+    /// their ends give the position in time, the enabled time within gives the duration.
     pub from_ns: u64,
     /// First moment after it.
     pub until_ns: u64,
-    /// Nanoseconds within that points were armed.
+    /// Nanoseconds within it that watchpoints were enabled.
     pub armed_ns: u64,
     /// Hits within, by point.
     pub hits: Vec<u64>,
     /// CPU time of the target within, nanoseconds; `None` where that was not read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_ns: Option<u64>,
-    /// The part of it in which points were armed.
+    /// The part of it in which watchpoints were enabled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub armed_cpu_ns: Option<u64>,
     /// Positions of the points that had their turn, where not all fit; empty: all.
@@ -275,7 +276,7 @@ pub struct Hit {
 }
 
 impl Hit {
-    /// Bytes of RAW, without the word that tells their number. With it they are a multiple of 8.
+    /// Bytes of RAW, without the word with their number. With it they are a multiple of 8.
     pub const BYTES: usize = 28;
 
     /// What RAW holds, in this machine's byte order.
@@ -308,7 +309,7 @@ impl Hit {
 }
 
 impl WatchInfo {
-    /// Share of the time in which points were armed, 0 to 1; `None` where that is not known.
+    /// Share of the time in which watchpoints were enabled, 0 to 1; `None` if unknown.
     #[must_use]
     pub fn armed_share(&self) -> Option<f64> {
         let (first, last) = self.span()?;
@@ -316,8 +317,8 @@ impl WatchInfo {
         (last > first).then(|| (armed as f64 / (last - first) as f64).min(1.0))
     }
 
-    /// First moment of all blocks and the first behind them, nanoseconds; blocks of points that take turns
-    /// may reach into each other.
+    /// Start of all blocks and the first nanosecond after them; blocks of watchpoints that alternate may
+    /// overlap.
     #[must_use]
     pub fn span(&self) -> Option<(u64, u64)> {
         let first = self.blocks.iter().map(|block| block.from_ns).min()?;

@@ -22,8 +22,8 @@ const IDENTIFICATION: SampleType =
     SampleType::IDENTIFIER.union(SampleType::TID).union(SampleType::TIME).union(SampleType::CPU);
 
 /// What groups with `:S` leave out on older kernels.
-pub(crate) const LEFT_TO_FIRST: &str = "children and new threads are not in the samples of groups with :S: before \
-     Linux 6.12 the kernel does not let them inherit such groups. Try: -a, or events without :S";
+pub(crate) const LEFT_TO_FIRST: &str = "groups with :S do not sample children and new threads: \
+    before Linux 6.12 they cannot inherit such groups. Try: -a, or events without :S";
 
 /// What the kernel can do, by its version.
 #[derive(Debug, Clone, Copy)]
@@ -246,7 +246,7 @@ fn sampling_attr(
     if let Some(branches) = branches {
         if attr.branch_sample_type.contains(BranchSampleType::CALL_STACK) {
             return Err(RecorderError::Options(
-                "--call-graph lbr with -b or -j: the CPU keeps calls or branches, not both. Try: \
+                "--call-graph lbr with -b or -j: the CPU records calls or branches, not both. Try: \
                  --call-graph fp or dwarf with -b"
                     .into(),
             ));
@@ -290,7 +290,8 @@ fn set_call_graph(
         CallGraph::Dwarf { stack_bytes } => {
             if stack_bytes % 8 != 0 || stack_bytes == 0 || stack_bytes > 65_528 {
                 return Err(RecorderError::Options(format!(
-                    "--call-graph dwarf,{stack_bytes}: the size is a multiple of 8 from 8 to 65528"
+                    "--call-graph dwarf,{stack_bytes}: the size must be a multiple of 8 from 8 to \
+                     65528"
                 )));
             }
             attr.sample_type |= SampleType::REGS_USER | SampleType::STACK_USER;

@@ -7,9 +7,9 @@ use pmuscope_counters::{CountersError, errno_name};
 use pmuscope_machine::MachineError;
 
 /// What to say where there is no PMU for windows.
-pub const INSTEAD_OF_WINDOWS: &str = "Windows need a PMU; no clock of software is exact enough. What can \
-    be had instead: pmuscope record -e cpu-clock (shares of time, no counters per function), or an \
-    emulated machine: pmuscope lab run --arch aarch64 --icount 1 -- record --strobe -- COMMAND";
+pub const INSTEAD_OF_WINDOWS: &str = "Windows need a hardware PMU; software timers are not exact \
+    enough. Try: pmuscope record -e cpu-clock (time per function, no counters), or an emulated \
+    machine: pmuscope lab run --arch aarch64 --icount 1 -- record --strobe -- COMMAND";
 
 /// An error of this crate.
 #[derive(Debug, thiserror::Error)]
@@ -22,7 +22,7 @@ pub enum RecorderError {
     #[error(transparent)]
     Machine(#[from] MachineError),
     /// The kernel is older than what pmuscope is made for.
-    #[error("Linux {0} is too old: pmuscope records on Linux 5.10 and later")]
+    #[error("Linux {0} is too old: pmuscope needs Linux 5.10 or later to record")]
     OldKernel(String),
     /// The readers do not cover the rings.
     #[error("--readers: {0}")]
@@ -39,7 +39,8 @@ pub enum RecorderError {
     },
     /// Where the output is to go is a link to a file, or to nothing.
     #[error(
-        "{} is a symbolic link, and recordings are not written through links. Try: -o with the name of a file",
+        "cannot write to {}: it is a symbolic link, and recordings are not written through links. \
+         Try: -o FILE",
         .path.display()
     )]
     Link {
@@ -48,8 +49,8 @@ pub enum RecorderError {
     },
     /// A cgroup for the command could not be made.
     #[error(
-        "--own-cgroup: cannot put the command into {}: {}. Try as root, on a machine with cgroups, or \
-         without --own-cgroup",
+        "--own-cgroup: cannot put the command into {}: {}. Try: run as root on a machine with \
+         cgroups, or without --own-cgroup",
         .path.display(),
         errno_name(.source)
     )]
@@ -61,8 +62,8 @@ pub enum RecorderError {
     },
     /// A buffer could not be placed on its node.
     #[error(
-        "cannot bind a buffer of {kib} KiB to node {node}: mbind: {}. \
-         Try without --aio, or allow that node's memory in the cpuset", errno_name(.source)
+        "cannot bind a buffer of {kib} KiB to NUMA node {node}: mbind: {}. Try: without --aio, or \
+         allow that node's memory in the cpuset", errno_name(.source)
     )]
     Bind {
         /// Size in KiB.
@@ -85,8 +86,9 @@ pub enum RecorderError {
     },
     /// A period that the kernel's clocks do not take.
     #[error(
-        "{event} every {period_ns} ns: the kernel's clocks take no period below 10000 ns, so a sample \
-         would stand for more than it says. Try -F 10000 or fewer, or -c 100000 or more"
+        "{event} every {period_ns} ns: the kernel's software timers have no period below 10000 ns, \
+         so each sample would be counted as less time than it stands for. Try: -F 10000 or lower, \
+         or -c 100000 or higher"
     )]
     ClockPeriod {
         /// The event.
@@ -96,8 +98,9 @@ pub enum RecorderError {
     },
     /// A clock that would leave a CPU nothing but sampling.
     #[error(
-        "{event} every {} µs: a sample takes {cost_us:.1} µs of this machine's CPUs, which leaves them \
-         next to nothing else; they might not even answer. Try -F {} or fewer, or -c {:.0} or more",
+        "{event} every {} µs: a sample takes {cost_us:.1} µs of CPU time here, so sampling would \
+         take nearly all of it and the machine might hang. Try: -F {} or lower, or -c {:.0} or \
+         higher",
         *.period_ns as f64 / 1e3,
         (1e6 / (2.0 * .cost_us)) as u64,
         2e3 * .cost_us
@@ -112,7 +115,7 @@ pub enum RecorderError {
     },
     /// The event that should make windows cannot be counted.
     #[error(
-        "--strobe: {event} makes the windows, and cannot be counted here: {}. {INSTEAD_OF_WINDOWS}",
+        "--strobe: cannot count {event}, which defines the windows: {}. {INSTEAD_OF_WINDOWS}",
         errno_name(.source)
     )]
     NoWindowEvent {
@@ -123,8 +126,8 @@ pub enum RecorderError {
     },
     /// It could be opened, but stays at 0.
     #[error(
-        "--strobe: {event} makes the windows, but counts nothing in a busy loop. Try another event, \
-         or look at: pmuscope doctor"
+        "--strobe: {event}, which defines the windows, counts nothing in a busy loop. Try: another \
+         event, or pmuscope doctor"
     )]
     NothingCounted {
         /// The event.
@@ -132,8 +135,8 @@ pub enum RecorderError {
     },
     /// The PMU has too few counters.
     #[error(
-        "--strobe: {event} does not fit on the PMU beside the {edges} events that bound windows. Try \
-         other events with -e, or end what else counts on this machine"
+        "--strobe: {event} does not fit on the PMU together with the {edges} events that bound \
+         windows. Try: other events (-e), or stop other users of the PMU"
     )]
     StrobeFit {
         /// The event.
@@ -143,10 +146,10 @@ pub enum RecorderError {
     },
     /// Samples that come this often could be throttled, which loses the phase.
     #[error(
-        "--strobe: period={period} of an event that comes up to {fastest} times a second is more than a \
-         quarter of kernel.perf_event_max_sample_rate, which is {limit}; the kernel could suspend \
-         sampling, and windows would lose their phase. Try period={enough}, or \
-         sudo sysctl kernel.perf_event_max_sample_rate=…"
+        "--strobe: with period={period} and an event that occurs up to {fastest} times a second, \
+         the sampling rate exceeds a quarter of kernel.perf_event_max_sample_rate ({limit}); the \
+         kernel could throttle, and windows would lose their phase. Try: period={enough}, or sudo \
+         sysctl kernel.perf_event_max_sample_rate=…"
     )]
     StrobeRate {
         /// Asked for.
@@ -159,7 +162,7 @@ pub enum RecorderError {
         enough: u64,
     },
     /// On no CPU could the two events be brought into their phase.
-    #[error("--strobe: the phase could not be set on any CPU; on CPU {cpu}: {why}")]
+    #[error("--strobe: cannot set the phase on any CPU: CPU {cpu}: {why}")]
     StrobePhase {
         /// The first one.
         cpu: u32,

@@ -50,7 +50,7 @@ pub(crate) const ROUND_SLACK: Duration = Duration::from_millis(20);
 
 /// Bytes of the data section that one append has taken, and what is in them.
 #[derive(Debug)]
-#[must_use = "an extent that is never completed hides everything behind it"]
+#[must_use = "an extent that is never completed hides everything after it"]
 pub(crate) struct Extent {
     start: u64,
     end: u64,

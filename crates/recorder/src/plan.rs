@@ -53,7 +53,7 @@ pub(crate) fn check_places(plans: &[ReaderPlan], allowed: &CpuSet) -> Result<(),
     match plans.iter().filter_map(|plan| plan.pinned.as_ref()).find(nowhere) {
         None => Ok(()),
         Some(cpus) => Err(RecorderError::Readers(format!(
-            "no reader can run on CPU {cpus}: allowed are {allowed}. Try: --readers cpu"
+            "no reader can run on CPU {cpus}: this process may use {allowed}. Try: --readers cpu"
         ))),
     }
 }
@@ -126,8 +126,8 @@ fn explicit(
     match taken.iter().position(|taken| !taken) {
         None => Ok(plans),
         Some(ring) => Err(RecorderError::Readers(match ring_cpus[ring] {
-            Some(cpu) => format!("nobody reads the ring of CPU {cpu}"),
-            None => "per-thread rings belong to no CPU; use --readers serial".into(),
+            Some(cpu) => format!("no reader for the ring buffer of CPU {cpu}"),
+            None => "per-thread ring buffers belong to no CPU. Try: --readers serial".into(),
         })),
     }
 }
@@ -206,7 +206,7 @@ mod tests {
         let twice = plan(&readers(&[("0-2", "3"), ("2-3", "0")]), &rings(4), &topology);
         assert!(twice.unwrap_err().to_string().contains("CPU 2 has two readers"));
         let never = plan(&readers(&[("0-2", "3")]), &rings(4), &topology);
-        assert!(never.unwrap_err().to_string().contains("nobody reads the ring of CPU 3"));
+        assert!(never.unwrap_err().to_string().contains("no reader for the ring buffer of CPU 3"));
     }
 
     proptest! {

@@ -75,7 +75,7 @@ thread_local! {
 /// Runs `call`, keeps its message for this thread, and turns a panic into a failure.
 pub(crate) fn guarded<T>(call: impl FnOnce() -> Result<T, CallFailure>) -> Result<T, i32> {
     let result = catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|_| {
-        let message = "a defect of pmuscope: it panicked".to_owned();
+        let message = "internal error in pmuscope: it panicked".to_owned();
         Err(CallFailure { code: code::FAILED, message })
     });
     result.map_err(|failure| {
@@ -102,7 +102,7 @@ pub(crate) fn available() -> Result<(), CallFailure> {
 
 pub(crate) fn setup(events: &[String], flags: u32) -> Result<Box<Set>, CallFailure> {
     if flags & !SYSTEM_CALLS != 0 {
-        return Err(CallFailure::misuse(format!("pmuscope_setup: flags {flags:#x} are not known")));
+        return Err(CallFailure::misuse(format!("pmuscope_setup: unknown flags {flags:#x}")));
     }
     let events: Vec<&str> = events.iter().map(String::as_str).collect();
     let options = Options { user_reads: flags & SYSTEM_CALLS == 0 };
@@ -144,7 +144,7 @@ pub(crate) fn enter(region: &Region) -> Result<(), CallFailure> {
     let entry = region.enter_owned();
     let address = std::ptr::from_ref(region) as usize;
     OPEN.try_with(|open| open.borrow_mut().push((address, entry)))
-        .map_err(|_| CallFailure::misuse("pmuscope_enter: the thread ends"))
+        .map_err(|_| CallFailure::misuse("pmuscope_enter: the thread is ending"))
 }
 
 /// Leaves the region that this thread has entered last among those of this address.

@@ -95,7 +95,7 @@ fn the_example_in_c_tells_what_a_number_costs() {
     let folder = tempfile::tempdir().unwrap();
     let program = compile(folder.path(), "examples/sort.c");
     let said = runs(&mut Command::new(&program));
-    for part in ["2 regions in 2 threads, 400 entries", "/number ±95 %", "task-clock ns"] {
+    for part in ["2 regions in 2 threads, 400 entries", "/number (95% CI)", "task-clock ns"] {
         assert!(said.contains(part), "{part}:\n{said}");
     }
     // The rows of the events that were counted have numbers: fill and sort, 200 entries each.
@@ -128,7 +128,7 @@ fn the_example_in_python_tells_what_a_number_costs() {
     skip_unless!(need("python3"));
     let script = root().join("python/examples/sort.py");
     let said = runs(&mut python(script.clone()));
-    for part in ["2 regions in 2 threads, 200 entries", "/number ±95 %", "task-clock ns"] {
+    for part in ["2 regions in 2 threads, 200 entries", "/number (95% CI)", "task-clock ns"] {
         assert!(said.contains(part), "{part}:\n{said}");
     }
     let wrong = python(script).arg("tusk-clock").output().unwrap();

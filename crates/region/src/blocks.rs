@@ -1,5 +1,5 @@
-//! Sums over entries in a row, for intervals: neighbours are alike (caches, clock, input), so that single
-//! entries would promise too much.
+//! Sums over entries in a row, for intervals: neighbors are alike (caches, clock, input), so intervals
+//! from single entries would be too narrow.
 //!
 //! ```text
 //!  entries   x x x x x x x x …      at most 256 blocks; when they are full, neighbours are joined

@@ -1,4 +1,4 @@
-//! What regions cost, found out with empty ones.
+//! The overhead of regions, measured with empty ones.
 //!
 //! ```text
 //!  outer ─► inner · inner · … · inner ─► exit      all empty

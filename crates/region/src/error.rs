@@ -10,7 +10,7 @@ use crate::set::Refused;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegionError {
-    /// A text is no event.
+    /// A string is not an event.
     #[error(transparent)]
     Event(#[from] EventError),
     /// What the machine has could not be read.
@@ -23,33 +23,33 @@ pub enum RegionError {
     #[error("no event to count. Try: task-clock, page-faults or instructions:u")]
     NoEvents,
     /// None of the events can be counted here.
-    #[error("nothing can be counted here: {}", list(.0))]
+    #[error("none of the events can be counted: {}", list(.0))]
     Refused(Vec<Refused>),
     /// The events cannot be on the counters at the same time.
     #[error(
-        "{} cannot be counted at the same time; {fits} of them can. Nothing takes turns here. \
+        "{} cannot be counted at the same time; {fits} of them can, and regions do not multiplex. \
          Try: a second set for the others, and switch_to between them", .events.join(", ")
     )]
     NotTogether {
         /// Their names.
         events: Vec<String>,
-        /// So many, from the first on, can be.
+        /// How many of them can be, counted from the first.
         fits: usize,
     },
     /// More events than a set may have.
-    #[error("{0} events: a set counts {MAX_OWN_EVENTS} at most. Try: a second set")]
+    #[error("{0} events: a set counts at most {MAX_OWN_EVENTS}. Try: a second set")]
     TooMany(usize),
     /// Counters could not be opened in this thread, now or before.
     #[error("{0}")]
     Thread(String),
     /// Regions of this thread are open.
-    #[error("{0} regions of this thread are open: leave them before its counters change")]
+    #[error("cannot change counters while {0} regions of this thread are open: leave them first")]
     RegionOpen(u32),
     /// This thread counts for no set.
-    #[error("this thread counts for no set: enter a region, or switch_to a set")]
+    #[error("this thread counts for no set. Try: enter a region, or switch_to a set")]
     NoSet,
     /// The set is of the process that forked this one.
-    #[error("this set was set up before fork: set up a new one in the child")]
+    #[error("this set was created before fork. Try: create a new one in the child")]
     Forked,
 }
 

@@ -1,4 +1,4 @@
-//! Counters of regions inside a program: what one entry, one packet, one row costs.
+//! Counts events in regions of a program: per entry, per packet, per row.
 //!
 //! ```no_run
 //! use pmuscope_region::{self as region, Unit};
@@ -16,23 +16,24 @@
 //! }
 //! ```
 //!
-//! - [`setup`] proves that the events can be counted together, all of the time; what this machine cannot
+//! - [`setup`] verifies that the events can be counted together, enabled 100%; what this machine cannot
 //!   count is [refused](CounterSet::refused) with the reason, and `-` in every report.
 //! - [`CounterSet::region`] names a region, [`Region::enter`] counts until its [`Entry`] is dropped.
 //!   Regions nest; each thread has counters of its own, which its first entry opens.
 //! - [`CounterSet::switch_to`] stops the counters of the thread's current set and starts those of another:
-//!   two sets may use all counters in turns without the kernel taking turns behind one's back.
-//! - [`measure`] is one region around one function; [`CounterSet::report`] tells counts per entry and per
-//!   unit of work, with 95 % intervals, how they were read, and what reading them cost.
+//!   two sets can alternate on all counters without multiplexing by the kernel.
+//! - [`measure`] is one region around one function; [`CounterSet::report`] gives counts per entry and per
+//!   unit of work with their 95% CI, how they were read, and the overhead of reading them.
 //!
 //! Counters are read without a system call where the kernel allows it (`rdpmc` on x86, user access on
-//! arm64), else by `read(2)`; the report says which. Migration between CPUs and descheduling need no care:
-//! the kernel counts for the thread. A group that somebody else's pinned counters push off is not scaled
-//! up: entries that were not counted all of the time are left out, and their number is told.
+//! arm64), else by `read(2)`; the report says which. Migration between CPUs and descheduling need no
+//! special handling: the kernel counts per thread. If the pinned counters of another program displace a
+//! group, its counts are not scaled up: entries that were not counted all of the time are left out, and
+//! the report says how many.
 //!
-//! What it cannot do: children are not counted, and neither is what other threads do in a thread's region.
-//! In a forked child a set of its parent counts nothing: set it up anew there. No signal handler may enter
-//! a region; one that does is not counted.
+//! Limits: children are not counted, nor is what other threads do during a thread's region. In a forked
+//! child a set of its parent counts nothing: create a new one there. Signal handlers must not enter a
+//! region; one that does is not counted.
 
 #![deny(missing_docs)]
 mod blocks;
@@ -50,12 +51,12 @@ pub use report::{EventRow, Figure, How, Overhead, RegionReport, Report, SCHEMA, 
 pub use set::{CounterSet, Options, Refused, Region};
 pub use thread::{Entry, OwnedEntry, switch_off};
 
-/// Proves that `events` (perf's syntax, one or several in each text) can be counted together here, and
-/// starts them in the calling thread.
+/// Verifies that `events` (perf's syntax, one or several in each string) can be counted together on
+/// this machine, and starts them in the calling thread.
 ///
 /// # Errors
-/// [`RegionError`]: a text that is no event, events of which none can be counted here, or more than there
-/// are counters.
+/// [`RegionError`]: a string is not an event, none of the events can be counted here, or there are more
+/// than the machine has counters.
 pub fn setup(events: &[&str]) -> Result<CounterSet, RegionError> {
     CounterSet::new(events, Options::default())
 }

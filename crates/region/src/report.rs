@@ -38,12 +38,12 @@ impl Unit {
     }
 }
 
-/// A number with half the width of its 95 % interval.
+/// A number with half the width of its 95% confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Figure {
     /// The estimate.
     pub value: f64,
-    /// `None`: too few observations for an interval, or they are of too few phases.
+    /// `None` if there are too few observations for an interval, or they cover too few phases.
     pub half: Option<f64>,
     /// Observations.
     pub n: u64,
@@ -56,7 +56,7 @@ impl From<Estimate> for Figure {
     }
 }
 
-/// What an empty region costs, in the thread that set the events up.
+/// The overhead of an empty region, in the thread that set the events up.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Overhead {
     /// Seconds of an entry with its exit; `None` if it could not be measured.
@@ -106,9 +106,9 @@ pub struct Report {
 pub struct RegionReport {
     /// Its name.
     pub name: String,
-    /// Entries that were counted all of the time: the others are in no figure.
+    /// Entries that were counted all of the time; the others are left out of all numbers.
     pub entries: u64,
-    /// Entries that were counted a part of the time.
+    /// Entries that were counted only part of the time.
     pub partly: u64,
     /// Entries that were not counted.
     pub unmeasured: u64,
@@ -145,7 +145,7 @@ pub struct EventRow {
     pub total: Option<f64>,
     /// Of an entry.
     pub per_entry: Option<Figure>,
-    /// Of it, what reading the counters adds: estimated from empty regions.
+    /// The part of it that reading the counters adds (overhead), estimated from empty regions.
     pub own: Option<f64>,
     /// Of a unit of work, in the order of [`RegionReport::units`].
     pub per_unit: Vec<Option<Figure>>,

@@ -187,9 +187,9 @@ pub struct Region {
 }
 
 impl Region {
-    /// Counts until the entry is dropped, in this thread. Where nothing can be counted, the report says
-    /// how often and why. A region that is open in this thread already counts on: what enters it once more
-    /// is part of the first entry, which lasts until the last of them has ended.
+    /// Counts in this thread until the entry is dropped. If nothing can be counted, the report says how
+    /// often and why. Entering a region that is already open in this thread extends the first entry, which
+    /// lasts until the last of them has ended.
     #[inline]
     pub fn enter(&self) -> Entry<'_> {
         Entry::new(self)
@@ -258,7 +258,7 @@ fn why_not(event: &Event, machine: &Machine, topology: &Topology) -> Option<Stri
     }
     if !event.knows_tasks() {
         return Some(format!(
-            "{} counts for whole parts of the machine, not for a thread",
+            "{} counts per CPU, socket or node, not per thread",
             event.name
         ));
     }

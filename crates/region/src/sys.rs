@@ -1,4 +1,4 @@
-//! Knows when this process is a forked child: pages of events are not there then.
+//! Detects a forked child, in which the pages of events are not mapped.
 
 use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};

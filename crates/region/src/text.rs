@@ -37,11 +37,11 @@ fn head(report: &Report) -> String {
 fn cost(report: &Report) -> String {
     let time = report.overhead.as_ref().and_then(|overhead| overhead.seconds);
     let time = time.map_or_else(
-        || "cost of an entry not measured".to_owned(),
+        || "overhead per entry not measured".to_owned(),
         |time| {
             let micro =
                 Figure { value: time.value * 1e6, half: time.half.map(|h| h * 1e6), ..time };
-            format!("an empty region costs {} µs", figure(&micro))
+            format!("overhead {} µs per entry (empty region)", figure(&micro))
         },
     );
     let emulated = if report.emulated { " · emulated" } else { "" };
@@ -50,7 +50,7 @@ fn cost(report: &Report) -> String {
 
 fn how(how: &How) -> String {
     let reason = how.why.as_ref().map_or(String::new(), |why| format!(" ({why})"));
-    let instruction = how.instruction.unwrap_or("an instruction");
+    let instruction = how.instruction.unwrap_or("unknown instruction");
     match (how.in_user_space, how.by_call) {
         (0, 0) => "nothing read".to_owned(),
         (0, _) => format!("read by read(2){reason}"),
@@ -71,10 +71,12 @@ fn table(report: &Report) -> Table {
         Column::number("measured"),
         Column::text("event"),
         Column::number("total"),
-        Column::number("/entry ±95 %"),
-        Column::number("own/entry"),
+        Column::number("/entry (95% CI)"),
+        Column::number("overhead/entry"),
     ];
-    columns.extend(units.iter().map(|unit| Column::number(format!("/{} ±95 %", name(&unit.name)))));
+    columns.extend(
+        units.iter().map(|unit| Column::number(format!("/{} (95% CI)", name(&unit.name)))),
+    );
     let mut table = Table::new(columns);
     for region in &report.regions {
         for (index, row) in region.rows.iter().enumerate() {
@@ -111,7 +113,7 @@ fn cells(region: &RegionReport, first: Option<&RegionReport>, row: &EventRow) ->
 
 /// All is told from nearly all.
 fn share(share: f64) -> String {
-    if share == 1.0 { "100 %".to_owned() } else { number::percent(share.min(0.999), 1) }
+    if share == 1.0 { "100%".to_owned() } else { number::percent(share.min(0.999), 1) }
 }
 
 fn figure(figure: &Figure) -> String {
@@ -132,7 +134,8 @@ fn notes(report: &Report) -> Vec<String> {
         let left_out = region.partly + region.unmeasured;
         if left_out > 0 {
             notes.push(format!(
-                "{}: {} of {} entries {} in no figure: {} {} counted a part of the time, {} not at all",
+                "{}: {} of {} entries {} left out: {} {} counted only part of the time, {} not at \
+                 all",
                 name(&region.name),
                 number::count(left_out),
                 number::count(left_out + region.entries),
@@ -224,17 +227,17 @@ mod tests {
     fn a_row_for_each_event_and_below_what_is_missing() {
         insta::assert_snapshot!(sample().to_string(), @r"
         2 regions in 2 threads, 1,000 entries
-        read by read(2) (page-faults is counted by the kernel) · an empty region costs 1.25 ±0.03 µs
+        read by read(2) (page-faults is counted by the kernel) · overhead 1.25 ± 0.03 µs per entry (empty region)
 
-        region     entries  measured  event              total  /entry ±95 %  own/entry        /row ±95 %
-        parse?[2J    1,000    99.8 %  task-clock ns  1,234,567     1,235 ±12        ~31       24.69 ±0.24
-                                      page-faults           20  0.020 ±0.004        ~31  0.00040 ±0.00008
-                                      cycles                 -             -          -                 -
-        never            0         -  x                      -             -          -                 -
-                                      cycles                 -             -          -                 -
+        region     entries  measured  event              total  /entry (95% CI)  overhead/entry      /row (95% CI)
+        parse?[2J    1,000     99.8%  task-clock ns  1,234,567       1,235 ± 12             ~31       24.69 ± 0.24
+                                      page-faults           20    0.020 ± 0.004             ~31  0.00040 ± 0.00008
+                                      cycles                 -                -               -                  -
+        never            0         -  x                      -                -               -                  -
+                                      cycles                 -                -               -                  -
 
         cycles is not counted: there is no PMU
-        parse?[2J: 2 of 1,002 entries are in no figure: 2 were counted a part of the time, 0 not at all
+        parse?[2J: 2 of 1,002 entries are left out: 2 were counted only part of the time, 0 not at all
         not counted: somebody else has the counters
         ");
     }

@@ -1,4 +1,4 @@
-//! What a thread counts now: its group, and the regions it is in.
+//! The state of a thread: its current group, and the regions that it is in.
 
 use std::cell::RefCell;
 use std::marker::PhantomData;
@@ -11,9 +11,9 @@ use crate::set::{CounterSet, Inner, Region, Tallies};
 use crate::sys;
 use crate::tally::Counted;
 
-const OTHER_SET: &str = "another set counted in the thread: switch_to";
+const OTHER_SET: &str = "the thread counted another set (switch_to)";
 const GIVEN_UP: &str =
-    "the kernel gave the counters to somebody else: pinned ones, or a debugger's";
+    "the kernel gave the counters to other events (pinned events or a debugger)";
 
 thread_local! {
     static THREAD: RefCell<ThreadSets> = const { RefCell::new(ThreadSets::new()) };
@@ -304,7 +304,7 @@ impl<'r> Entry<'r> {
         Self { region, begun: HeldEntry::new(region) }
     }
 
-    /// This entry did so many (more) units of work; see [`crate::Unit::done`].
+    /// Adds to the units of work that this entry did; see [`crate::Unit::done`].
     pub fn did(&mut self, units: f64) {
         self.begun.units += units;
     }
@@ -317,7 +317,7 @@ impl Drop for Entry<'_> {
     }
 }
 
-/// As [`Entry`], but keeps its region, for those who have no scope to hold it in.
+/// As [`Entry`], but owns its region, for callers without a scope to hold it in.
 #[derive(Debug)]
 #[must_use = "a region is left when its entry is dropped"]
 pub struct OwnedEntry {

@@ -45,7 +45,7 @@ fn the_example_tells_what_a_number_costs() {
     assert!(per_number(block) > per_number(fill) + per_number(sort));
     let text = report.to_string();
     assert!(text.contains("3 regions in 1 thread, 600 entries"), "{text}");
-    assert!(text.contains("an empty region costs"), "{text}");
+    assert!(text.contains("per entry (empty region)"), "{text}");
     match is_available() {
         Ok(()) => assert!(sort.row("cycles:u").is_some()),
         Err(why) => {
@@ -249,7 +249,7 @@ fn what_cannot_be_counted_is_an_error_that_says_why() {
     assert!(error(&many).contains("16 at most"), "{}", error(&many));
     if is_available().is_err() {
         let text = error(&["cycles:u", "instructions:u"]);
-        assert!(text.starts_with("nothing can be counted here: cycles:u: "), "{text}");
+        assert!(text.starts_with("none of the events can be counted: cycles:u: "), "{text}");
     }
 }
 
@@ -272,7 +272,7 @@ fn empty_regions_are_what_the_calibration_says() {
     drop(region.enter());
     let report = set.report(&[]);
     assert_eq!(report.how.by_call, 2);
-    assert_eq!(report.how.why.as_deref(), Some("asked for"));
+    assert_eq!(report.how.why.as_deref(), Some("requested"));
     let own = report.region("empty").unwrap().row("task-clock").unwrap().own.unwrap();
     assert!((own - inside[0]).abs() < 1e-9);
 }

@@ -1,19 +1,20 @@
-//! What goes with a change, in an order that says what could carry it.
+//! What correlates with a change, ordered by how much of it each could explain.
 //!
-//! Two configurations differ in a figure (cycles per packet), and in hundreds of counts. Which of
-//! these goes with it? Nothing here shows a cause: that takes an experiment. What can be said:
+//! Two configurations differ in a metric (cycles per packet) and in hundreds of counts. Which of
+//! these correlate with it? Nothing here shows a cause: that takes an experiment. What can be said:
 //!
-//! 1. What did not change explains nothing: a figure is a candidate if its own test says so at 5 %.
-//! 2. A count that changed little cannot carry a large change. If time is what n events cost plus the
-//!    rest, halving time takes halving n at least; if each event's cost grows with their number, time
-//!    grows as a power of n. The power that a count would need ([`Cause::power`]) is how much of
-//!    a doubling of time stands against a doubling of the count. Up to 3 (each event the dearer the
-//!    more of them there are, as in queues and shared buses) the count could carry the change alone;
-//!    beyond, it carries a part at most.
-//! 3. A cause varies from run to run, and time with it. What goes with time over all runs, in and
-//!    between the samples, is before what goes with it less. Two figures whose correlations with time
-//!    cannot be told apart at 1 % (Williams' test if they were measured in the same runs, else Fisher's)
-//!    are one group: no order is claimed between them.
+//! 1. What did not change explains nothing: a metric is a candidate if its own test is significant
+//!    at 5%.
+//! 2. A count that changed little cannot explain a large change. If time is what n events cost plus
+//!    the rest, halving time takes halving n at least; if each event's cost grows with their number,
+//!    time grows as a power of n. The power that a count would need ([`Cause::power`]) is the number
+//!    of doublings of time per doubling of the count. Up to 3 (each event costs more the more of them
+//!    there are, as in queues and shared buses) the count could explain the change alone; beyond that
+//!    it explains a part at most.
+//! 3. A cause varies from run to run, and time varies with it. Metrics are ordered by their correlation
+//!    with time over all runs, within and between the samples. If the correlations of two metrics do not
+//!    differ at 1% (Williams' test if they were measured in the same runs, else Fisher's), they form one
+//!    group, and no order is claimed between them.
 
 use crate::correlation::{correlation, fisher_test, williams_test};
 use crate::dist::t_quantile;
@@ -27,7 +28,7 @@ const TOLD_APART: f64 = 0.01;
 /// The largest power of its number with which an event's cost is taken to grow.
 const LARGEST_POWER: f64 = 3.0;
 
-/// A figure that may explain a change of another.
+/// A metric that may explain a change of another.
 #[derive(Debug, Clone, Copy)]
 pub struct Candidate<'a> {
     /// What it was.
@@ -36,23 +37,24 @@ pub struct Candidate<'a> {
     pub change: Option<Change>,
 }
 
-/// What a figure that changed could have to do with the change of another.
+/// How a metric that changed could be related to the change of another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Bearing {
     /// It changed enough to carry all of it.
     Enough,
     /// It changed too little to carry it alone.
     Part,
-    /// It changed the other way: more of it goes with less time.
+    /// It changed the other way: more of it correlates with less time.
     Against,
 }
 
-/// A figure that goes with a change.
+/// A metric that correlates with a change.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cause {
     /// Which of the candidates.
     pub index: usize,
-    /// From 1 on, first what could carry most; those of one group cannot be told apart.
+    /// Counted from 1, the one that could explain most first; the order within a group is
+    /// undetermined.
     pub group: usize,
     /// How it bears on the change.
     pub bearing: Bearing,
@@ -61,7 +63,8 @@ pub struct Cause {
     pub correlation: Option<(f64, usize)>,
     /// Time would have to grow with this power of it; `None` where a mean is not above 0.
     pub power: Option<f64>,
-    /// The change over that of the figure: what each of it costs if it alone made the change.
+    /// The change divided by that of the metric: what each unit of it costs if it alone caused the
+    /// change.
     pub needs: f64,
 }
 

@@ -1,12 +1,12 @@
-//! Where a series of measurements changed its level.
+//! Change points: where a series of measurements changed its level.
 //!
-//! Binary segmentation (Sen & Srivastava 1975, Annals of Statistics 3): the split with the largest
-//! t statistic of the means before and after it is a change point if that is significant; then both
-//! parts are looked at in the same way. The p-value of the largest of k - 1 statistics is taken for at
-//! most k - 1 times that of one (Bonferroni; Worsley 1979 for the exact one). What is spread within a
-//! segment is what makes measurements differ from one day to the next, not only from run to run: a
-//! level has to change beyond that. Values that depend on the ones before (a machine that warms up over
-//! days) make more of it than there is.
+//! Binary segmentation (Sen & Srivastava 1975, Annals of Statistics 3): the split with the largest t
+//! statistic of the means before and after it is a change point if that is significant; then both parts
+//! are examined in the same way. The p-value of the largest of k - 1 statistics is bounded by k - 1
+//! times that of one (Bonferroni; Worsley 1979 for the exact one). The spread within a segment is what
+//! differs from one day to the next, not only from run to run: a level has to change by more than that.
+//! Values that depend on earlier ones (a machine that warms up over days) produce too many change
+//! points.
 
 use crate::dist::t_two_sided;
 use crate::mean::mean;
@@ -28,7 +28,7 @@ pub struct ChangePoint {
 }
 
 /// Change points of `values`, in order, each with a p-value of at most `level`. A value is known to no better than
-/// `resolution`: what looks without any spread has that of rounding, resolution²/12.
+/// `resolution`: values without any spread are given that of rounding, resolution²/12.
 pub fn change_points(values: &[f64], resolution: f64, level: f64) -> Vec<ChangePoint> {
     let mut found = Vec::new();
     let floor = resolution * resolution / 12.0;

@@ -1,4 +1,4 @@
-//! Correlations, and whether two of them can be told apart.
+//! Correlations, and a test whether two of them differ.
 
 use crate::dist::{normal_cdf, t_two_sided};
 
@@ -14,9 +14,10 @@ pub fn correlation(pairs: &[(f64, f64)]) -> Option<f64> {
     (pairs.len() >= 3 && r.is_finite()).then_some(r.clamp(-1.0, 1.0))
 }
 
-/// Two-sided p-value that one variable goes with two others equally well: r(1,2) = r(1,3), all three
-/// measured in the same `n` runs. Williams' test (1959, Journal of the Royal Statistical Society B 21),
-/// which Steiger (1980, Psychological Bulletin 87) found the best of its kind. `None` below four runs.
+/// Two-sided p-value that one variable correlates with two others equally well: r(1,2) = r(1,3), all
+/// three measured in the same `n` runs. Williams' test (1959, Journal of the Royal Statistical Society
+/// B 21), which Steiger (1980, Psychological Bulletin 87) found the best of its kind. `None` below four
+/// runs.
 pub fn williams_test(r12: f64, r13: f64, r23: f64, n: usize) -> Option<f64> {
     let freedom = n.checked_sub(3).filter(|&left| left > 0)? as f64;
     let determinant = 1.0 - r12 * r12 - r13 * r13 - r23 * r23 + 2.0 * r12 * r13 * r23;

@@ -2,13 +2,13 @@
 //!
 //! A function f of sums over observations changes with each observation by about its influence, the
 //! slopes of f times what the observation adds to the sums. f is then f(true) plus a sum of influences
-//! of mean 0, whose spread is seen in the observations themselves (Cochran 1977, Sampling Techniques,
-//! section 6.3; for clusters section 9A). Of a ratio Y / X the influence of an observation is
-//! (y - R x) / X.
+//! of mean 0, with a spread that the observations themselves show (Cochran 1977, Sampling Techniques,
+//! section 6.3; for clusters section 9A). Of a ratio Y / X the influence of an observation is (y - R
+//! x) / X.
 //!
-//! Where neighbours are alike, the observations are clusters (blocks of time). A few large ones among
-//! many small ones say less than as many of one size: n clusters count as (Σ size)² / Σ size² (Kish
-//! 1965), and Student's quantile is of one degree less.
+//! If neighbors are alike, the observations are clusters (blocks of time). A few large ones among
+//! many small ones say less than the same number of equal ones: n clusters count as (Σ size)² / Σ
+//! size² (Kish 1965), and Student's quantile has one degree less.
 
 use crate::dist::t_quantile;
 use crate::interval::LEVEL;
@@ -50,8 +50,8 @@ impl Spread {
         Self { variance: around_mean * n / (n - 1.0), clusters }
     }
 
-    /// The same as a part of a sum whose other parts have neighbors that are alike: observations that are
-    /// independent, as many phases as clusters. `None` where less than two clusters' worth is known.
+    /// The same for a part of a sum whose other parts have similar neighbors: independent observations,
+    /// with as many phases as clusters. `None` with less than two clusters' worth of data.
     #[must_use]
     pub fn independent(self) -> Option<LongRun> {
         let (variance, freedom) = (self.variance, self.clusters - 1.0);

@@ -48,7 +48,7 @@ fn freedom_of_difference(a: (&Interval, f64), b: (&Interval, f64)) -> f64 {
 }
 
 /// Two-sided p-value that an estimate's true value is 0, read back from its interval, which is Student's
-/// with `freedom` degrees: from the side on which 0 lies. `None` without an interval or with one of no
+/// with `freedom` degrees: from the side on which 0 is. `None` without an interval or with one of no
 /// width.
 pub fn p_of_zero(estimate: &Estimate, freedom: f64) -> Option<f64> {
     let interval = estimate.interval?;

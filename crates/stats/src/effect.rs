@@ -1,4 +1,4 @@
-//! How large a difference is beside what varies from run to run.
+//! Effect size: a difference compared with the variation from run to run.
 
 use crate::dist::{ln_gamma, normal_quantile};
 use crate::interval::{Estimate, Interval};

@@ -1,4 +1,4 @@
-//! What every estimate here comes with.
+//! Estimates and their confidence intervals.
 
 /// A confidence interval: a procedure that, repeated, covers the true value in `level` of cases.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -15,12 +15,12 @@ pub struct Interval {
 pub const LEVEL: f64 = 0.95;
 
 impl Interval {
-    /// Half the width: the number behind `±`.
+    /// Half the width: the number after `±`.
     pub fn half_width(&self) -> f64 {
         0.5 * (self.high - self.low)
     }
 
-    /// Whether `value` lies in it, ends included.
+    /// Whether it contains `value`, ends included.
     pub fn contains(&self, value: f64) -> bool {
         self.low <= value && value <= self.high
     }
@@ -32,7 +32,7 @@ impl Interval {
     }
 }
 
-/// A number, the interval around it and how many observations stand behind it.
+/// A number, its confidence interval, and the number of observations that it is based on.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
     /// The estimate itself.

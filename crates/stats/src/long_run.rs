@@ -1,35 +1,35 @@
-//! Variance of a sum over time whose terms are alike for a while: the long-run variance.
+//! The long-run variance: variance of a sum over time of autocorrelated terms.
 //!
 //! A program runs in phases, so neighboring blocks of time are alike, and the variance between blocks
-//! says too little about their sum. Estimated is the spectrum of the blocks' influences near frequency
+//! understates that of their sum. This estimates the spectrum of the blocks' influences near frequency
 //! 0: the mean of the squares of their first B cosine transforms, each of which is an almost independent
 //! estimate of it. The interval is then Student's with B degrees of freedom (equal-weighted cosine
 //! estimate; Lazarus, Lewis, Stock & Watson 2018, Journal of Business & Economic Statistics 36(4)).
 //! Batch means need a length that divides the recording, and a Bartlett kernel needs critical values of
 //! its own; this has neither, and its intervals hold for few blocks.
 //!
-//! B follows from the data. Blocks that remember with time constant τ (in blocks) have a flat spectrum
+//! B follows from the data. Blocks with a memory of time constant τ (in blocks) have a flat spectrum
 //! up to about 1/τ, so B is at most a third of the recording's length over 2τ, the number of its
-//! independent stretches ("phases"). τ is that of an autoregression whose coefficient is the larger of
+//! independent periods ("phases"). τ is that of an autoregression whose coefficient is the larger of
 //! the first autocorrelation and of how fast the autocorrelations decay (noise lowers all of them
 //! alike), raised by a standard error. With fewer than [`MIN_PHASES`], neither τ nor the variance can
 //! be known, and there is no interval. Autocorrelation that may be chance never withholds one: it only
-//! lowers B. Few phases also scatter in length, and a recording that happened to have short ones shows
-//! too little of both τ and the variance, so the variance is raised by a share of [`RAISE`] over the
+//! lowers B. Few phases also vary in length, and a recording that happens to have short ones
+//! understates both τ and the variance, so the variance is raised by a share of [`RAISE`] over the
 //! number of phases.
 //!
-//! For the same reason, whether there is an interval must not follow from the very row it is of: of
-//! recordings near the limit, those kept would be the ones that show too small a variance. Where a
-//! program has many rows, the large ones decide for all ([`MIN_PHASES`]), and a row's own phases withhold
-//! its interval only below half of that ([`MIN_OWN_PHASES`]); above, they lower B.
+//! For the same reason, a row must not decide whether it has an interval: of recordings near the limit,
+//! those kept would be the ones that show too small a variance. Where a program has many rows, the large
+//! ones decide for all ([`MIN_PHASES`]), and a row's own phases withhold its interval only below half of
+//! that ([`MIN_OWN_PHASES`]); above, they lower B.
 //!
 //! All of these are set by simulation (`crates/profile/examples/coverage.rs`; docs/benchmarks.md has its
 //! table).
 //!
-//! A recording that is shorter than one phase cannot show that there are others, and no method can.
+//! A recording that is shorter than one phase cannot show that there are others, with any method.
 //!
-//! Time is that of the sizes of the blocks (samples, windows), so that blocks of uneven size stand for
-//! what they hold, and a few large ones count as few (Kish 1965).
+//! Time is measured by the sizes of the blocks (samples, windows), so blocks of uneven size are
+//! weighted by what they contain, and a few large ones count as few (Kish 1965).
 
 use std::f64::consts::PI;
 

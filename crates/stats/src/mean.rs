@@ -1,4 +1,4 @@
-//! Means and what is known of them when the observations are independent and not too skewed.
+//! Means and their intervals, for observations that are independent and not too skewed.
 
 use crate::dist;
 use crate::interval::{Estimate, Interval};
@@ -30,7 +30,7 @@ pub fn mean_interval(values: &[f64], level: f64) -> Option<Estimate> {
 }
 
 /// Mean of `second - first` over pairs, with Student's interval of the differences: what two runs
-/// of one round have in common (temperature, neighbours) cancels. `n` is the number of pairs.
+/// of one round have in common (temperature, neighbors) cancels. `n` is the number of pairs.
 pub fn paired_difference(pairs: &[(f64, f64)], level: f64) -> Option<Estimate> {
     let differences: Vec<f64> = pairs.iter().map(|(first, second)| second - first).collect();
     mean_interval(&differences, level)

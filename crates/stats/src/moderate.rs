@@ -1,19 +1,22 @@
-//! Tests of many figures at once, from few runs a side.
+//! Moderated tests: many metrics at once, from few runs per side.
 //!
-//! With five runs a side the spread of one figure is known so badly that hardly any difference stays
-//! significant among hundreds of tests; ranks can never (2 of 252 orders is the rarest). But hundreds
-//! of figures tell how spreads are distributed. Smyth (2004, Statistical Applications in Genetics and
-//! Molecular Biology 3) takes each variance for a draw from a scaled inverse χ², fits that to all,
-//! and moves each variance towards its centre: the test gains the degrees of freedom of the fit.
+//! With five runs per side the spread of one metric is known so poorly that hardly any difference
+//! stays significant among hundreds of tests; with ranks none can (2 of 252 orders is the rarest).
+//! But hundreds of metrics show how spreads are distributed. Smyth (2004, Statistical Applications in
+//! Genetics and Molecular Biology 3) treats each variance as a draw from a scaled inverse χ², fits
+//! that to all, and shrinks each variance towards its center: the test gains the degrees of freedom
+//! of the fit.
 //!
 //! Three things differ here, each since counters are not genes:
-//! - Spreads of counters differ by orders of magnitude (instructions 0.001 %, rare events 30 %). A
-//!   figure far quieter than the rest would lose by being moved. So each is tested both ways, with its
-//!   own spread (Welch 1947) and with the moderated one, and the smaller p counts double (Bonferroni).
-//! - A figure far noisier than the fit allows (F test at 1 %) keeps its own spread, and the fit is
+//! - Spreads of counters differ by orders of magnitude (instructions 0.001%, rare events 30%). A
+//!   metric far quieter than the rest would lose power by shrinkage. So each is tested both ways, with
+//!   its own spread (Welch 1947) and with the moderated one, and the smaller p is doubled
+//!   (Bonferroni).
+//! - A metric far noisier than the fit allows (F test at 1%) keeps its own spread, and the fit is
 //!   made without it, after Phipson et al. (2016, Annals of Applied Statistics 10).
-//! - What disturbs a run disturbs many figures, so their variances are not independent. The centre is
-//!   believed no more than (1/m + r²)⁻¹ of m figures, with r² the mean squared correlation within sides.
+//! - What disturbs a run disturbs many metrics, so their variances are not independent. The center is
+//!   given the weight of no more than (1/m + r²)⁻¹ of m metrics, with r² the mean squared correlation
+//!   within sides.
 
 use crate::dist::{f_upper, t_two_sided};
 use crate::pairs::Pairs;
@@ -28,14 +31,14 @@ const STRANGE: f64 = 0.01;
 /// Pairs of figures looked at for their correlation: enough that its mean is known to 0.002.
 const PAIRS: usize = 10_000;
 
-/// A test whether a figure is the same in two samples.
+/// A test whether a metric is the same in two samples.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Change {
     /// Two-sided p-value: the smaller of the two, doubled.
     pub p: f64,
-    /// From the figure's own spread (Welch).
+    /// From the metric's own spread (Welch).
     pub own: f64,
-    /// From the spread moved towards that of other figures; `None` where they say nothing of it.
+    /// From the spread shrunk towards that of other metrics; `None` where they give no information.
     pub moderated: Option<f64>,
 }
 
@@ -66,17 +69,17 @@ pub(crate) struct Contrast {
     pub(crate) own: f64,
 }
 
-/// Tests each figure, with what all of them say of spreads, and of how much runs depend on those before
-/// them. `None` with fewer than two values on a
-/// side, where all values are equal, and where no side varies and the least step is not known.
+/// Tests each metric, using what all of them show about spreads and about how much runs depend on
+/// earlier ones. `None` with fewer than two values on a side, where all values are equal, and where no
+/// side varies and the least step is not known.
 pub fn change_tests(figures: &[TwoSamples]) -> Vec<Option<Change>> {
     let of_all = correlation_in_time(figures);
     tests(&figures.iter().map(|one| of_samples(one, of_all)).collect::<Vec<_>>())
 }
 
-/// As [`change_tests`], for figures of paired runs: Student's test of the differences (Student
-/// 1908), less what they have by the order of the two runs ([`Pairs`]). `None` with fewer than three
-/// pairs, too.
+/// As [`change_tests`], for metrics of paired runs: Student's test of the differences (Student
+/// 1908), corrected for the order of the two runs ([`Pairs`]). `None` with fewer than three pairs,
+/// too.
 pub fn paired_tests(figures: &[Pairs]) -> Vec<Option<Change>> {
     tests(&figures.iter().map(Pairs::contrast).collect::<Vec<_>>())
 }

@@ -1,8 +1,8 @@
-//! Order statistics: quantiles, median, spread that outliers do not move.
+//! Order statistics: quantiles, median, and a spread that is robust to outliers.
 
 use crate::dist::MAD_TO_SIGMA;
 
-/// Quantile `p` (0..=1) of ascending values, linear between neighbours (type 7 of Hyndman & Fan
+/// Quantile `p` (0..=1) of ascending values, linear between neighbors (type 7 of Hyndman & Fan
 /// 1996, the default of R and NumPy). `None` if empty or `p` is outside.
 pub fn quantile_sorted(sorted: &[f64], p: f64) -> Option<f64> {
     if sorted.is_empty() || !(0.0..=1.0).contains(&p) {
@@ -43,9 +43,9 @@ pub fn mad(values: &[f64]) -> Option<f64> {
     Some(MAD_TO_SIGMA * median(&distances)?)
 }
 
-/// Which values lie further than 3.5 scaled [`mad`]s from the median (Iglewicz & Hoaglin 1993).
-/// None is flagged with fewer than five values, or where more than half are equal, as the spread
-/// is then unknown. A flag is a reason to look at a run, not to drop it.
+/// Which values are farther than 3.5 scaled [`mad`]s from the median (Iglewicz & Hoaglin 1993).
+/// None is flagged with fewer than five values, or where more than half are equal, as the spread is
+/// then unknown. A flag is a reason to examine a run, not to drop it.
 pub fn outliers(values: &[f64]) -> Vec<bool> {
     let flag = |v: &f64| match (median(values), mad(values)) {
         (Some(middle), Some(spread)) if values.len() >= 5 && spread > 0.0 => {

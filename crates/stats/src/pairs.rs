@@ -1,17 +1,17 @@
-//! One figure in pairs of runs that were made one after the other, in random order.
+//! One metric in pairs of runs that were made one after the other, in random order.
 //!
-//! What both runs of a pair share (temperature, neighbors, the hour) cancels in their difference. What
-//! changes from the first run of a pair to the second does not: over a drift, the later run has more. So
-//! each difference is taken as
+//! What both runs of a pair share (temperature, neighbors, the time of day) cancels in their difference.
+//! What changes from the first run of a pair to the second does not: under drift, the later run has
+//! more. So each difference is modeled as
 //!
 //! ```text
 //!  difference = effect + drift × lag + rest        lag: runs from the first side's to the second side's
 //! ```
 //!
-//! by least squares. Where orders were drawn at random with each as often as the other, the rest has a
-//! random sign that is independent from pair to pair, however runs depend on those before them: Student's
-//! interval of the effect needs no model of drift or autocorrelation (Freedman 2008, Advances in Applied
-//! Mathematics 40; Lin 2013, Annals of Applied Statistics 7).
+//! by least squares. If orders were drawn at random, both equally often, the rest has a random sign that
+//! is independent from pair to pair, however runs depend on earlier ones: Student's interval of the
+//! effect needs no model of drift or autocorrelation (Freedman 2008, Advances in Applied Mathematics 40;
+//! Lin 2013, Annals of Applied Statistics 7).
 
 use crate::dist::{t_quantile, t_two_sided};
 use crate::interval::{Estimate, Interval};
@@ -23,10 +23,10 @@ const MIN_PAIRS: usize = 3;
 /// Logarithms and quotients are not known better than this.
 const ROUNDING: f64 = 1e-12;
 
-/// What a figure was in the two runs of a pair.
+/// The values of a metric in the two runs of a pair.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Pair {
-    /// Number of the pair: figures with the same number were measured in the same runs.
+    /// Number of the pair: metrics with the same number were measured in the same runs.
     pub number: usize,
     /// In the run of the first side.
     pub a: f64,
@@ -36,7 +36,7 @@ pub struct Pair {
     pub lag: f64,
 }
 
-/// One figure in all pairs of runs, by ascending number.
+/// One metric in all pairs of runs, by ascending number.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Pairs {
     /// The pairs.

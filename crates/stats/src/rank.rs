@@ -1,4 +1,4 @@
-//! Comparisons by rank: they hold for any distribution, and one run gone wrong does not move them.
+//! Comparisons by rank: valid for any distribution, and robust to one bad run.
 
 use crate::dist;
 use crate::interval::{Estimate, Interval};
@@ -8,10 +8,10 @@ use crate::order;
 /// well below a percentage point.
 const EXACT_UP_TO: usize = 2500;
 
-/// Hodges-Lehmann estimate of how far `b` lies above `a`: the median of all differences b - a,
-/// with the interval that inverts the Mann-Whitney test (Hodges & Lehmann 1963; Hollander & Wolfe
-/// 1999, section 4.3). `None` if one is empty or holds NaN; no interval where the samples are too
-/// small for `level` (below 4 and 4 at 95 %). `n` is the smaller of the two.
+/// Hodges-Lehmann estimate of how far `b` is above `a`: the median of all differences b - a, with
+/// the interval that inverts the Mann-Whitney test (Hodges & Lehmann 1963; Hollander & Wolfe 1999,
+/// section 4.3). `None` if one is empty or contains NaN; no interval if the samples are too small
+/// for `level` (below 4 and 4 at 95%). `n` is the smaller of the two.
 pub fn hodges_lehmann_shift(a: &[f64], b: &[f64], level: f64) -> Option<Estimate> {
     let differences: Vec<f64> = b.iter().flat_map(|y| a.iter().map(move |x| y - x)).collect();
     let differences = order::sorted(&differences)?;
@@ -38,11 +38,10 @@ fn exp(log: &Estimate) -> Estimate {
     Estimate { value: log.value.exp(), interval: log.interval.map(|i| i.map(f64::exp)), n: log.n }
 }
 
-/// Hodges-Lehmann estimate of the centre of `differences` (of pairs): the median of the averages
-/// of every two of them, each with itself too, with the interval that inverts Wilcoxon's
-/// signed-rank test (Hollander & Wolfe 1999, section 3.2). Assumes that they spread alike to both
-/// sides. `None` if empty or one is NaN; no interval where they are too few for `level` (below 6
-/// at 95 %).
+/// Hodges-Lehmann estimate of the center of `differences` (of pairs): the median of the averages of
+/// all pairs of them, each with itself too, with the interval that inverts Wilcoxon's signed-rank
+/// test (Hollander & Wolfe 1999, section 3.2). Assumes that they are distributed symmetrically.
+/// `None` if empty or one is NaN; no interval if they are too few for `level` (below 6 at 95%).
 pub fn signed_rank_centre(differences: &[f64], level: f64) -> Option<Estimate> {
     let n = differences.len();
     let averages: Vec<f64> =
@@ -57,9 +56,9 @@ pub fn signed_rank_centre(differences: &[f64], level: f64) -> Option<Estimate> {
     Some(Estimate { value, interval, n })
 }
 
-/// The typical ratio second / first of `pairs`: [`signed_rank_centre`] of the logarithms. What
-/// the two runs of a round share (temperature, neighbours) cancels, and a round gone wrong does
-/// not move it. `None` also where a value is not positive.
+/// The typical ratio second / first of `pairs`: [`signed_rank_centre`] of the logarithms. What the
+/// two runs of a round share (temperature, neighbors) cancels, and one bad round does not shift it.
+/// `None` also where a value is not positive.
 pub fn paired_ratio(pairs: &[(f64, f64)], level: f64) -> Option<Estimate> {
     if !pairs.iter().all(|(a, b)| a.is_finite() && b.is_finite() && *a > 0.0 && *b > 0.0) {
         return None;

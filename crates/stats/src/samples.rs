@@ -1,12 +1,12 @@
-//! One figure in two independent samples of runs, on the scale on which it is tested.
+//! One metric in two independent samples of runs, on the scale on which it is tested.
 
 use crate::dist::t_quantile;
 use crate::interval::{Estimate, Interval};
 use crate::mean::{difference_of_means, mean, ratio_of_means, variance};
 use crate::serial::{at_least, dependence};
 
-/// What a figure was in the runs of two samples. Runs are numbered within each sample, ascending:
-/// figures with a value of the same number were measured together.
+/// The values of a metric in the runs of two samples. Runs are numbered within each sample,
+/// ascending: metrics with a value of the same number were measured together.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct TwoSamples {
     /// Number of the run and value, first sample.

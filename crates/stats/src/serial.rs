@@ -1,12 +1,12 @@
-//! Runs that depend on those before them: one after the other on a machine that warms up, or has neighbors
-//! that come and go.
+//! Serially correlated runs: one after the other on a machine that warms up, or with neighbors that come
+//! and go.
 //!
-//! Then n runs say less of the mean than n independent ones. By how much is estimated from the correlation
-//! of neighbors in time within each sample (first order, Kendall 1954, Biometrika 41, for its bias), as in
-//! a process of which each value depends on the one before: the variance of the mean grows by
+//! Then n runs say less about the mean than n independent ones. How much less is estimated from the
+//! correlation of neighbors in time within each sample (first order; Kendall 1954, Biometrika 41, for its
+//! bias), as in a process where each value depends on the one before: the variance of the mean grows by
 //! `1 + 2 Σ (1 - k/n) ρ^k`, and the degrees of freedom shrink by the same (Bayley & Hammersley 1946, Journal
-//! of the Royal Statistical Society 8, supplement). A drift looks like a correlation near 1. What has
-//! changed between two samples, and within neither, nothing can show.
+//! of the Royal Statistical Society 8, supplement). A drift looks like a correlation near 1. A drift between
+//! two samples, but within neither, cannot be detected.
 
 use crate::mean::mean;
 use crate::samples::TwoSamples;
@@ -29,9 +29,9 @@ pub(crate) struct Dependence {
     pub(crate) independent: f64,
 }
 
-/// The correlation of neighbors in time that figures have on average within each sample; 0 where it is
-/// not above that or cannot be known. What makes runs depend on each other is the machine's, and known
-/// better from all figures than from one.
+/// The average correlation of neighbors in time of all metrics within each sample; 0 if it is not
+/// positive or unknown. The dependence of runs comes from the machine, so all metrics together show it
+/// better than one.
 #[must_use]
 pub fn correlation_in_time(figures: &[TwoSamples]) -> f64 {
     let of = |figure: &TwoSamples| {

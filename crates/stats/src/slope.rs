@@ -1,4 +1,4 @@
-//! What a thing costs, from runs of one configuration: those with more of it took longer.
+//! The cost per event, from runs of one configuration: those with more events took longer.
 
 use crate::dist::t_quantile;
 use crate::interval::{Estimate, Interval};

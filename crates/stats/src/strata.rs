@@ -1,18 +1,18 @@
-//! A total over time of which only parts were looked at.
+//! Stratified estimate of a total over time, of which only parts were observed.
 //!
-//! Time is cut into stretches, of each of which a part was looked at and what happened there counted:
+//! Time is divided into strata. In each, a part was observed and the events in it were counted:
 //!
 //! ```text
 //!  time    │███──────│████─────│─────────│██───────│      █ looked at
 //!  counted    17          21                 9
 //! ```
 //!
-//! Each stretch counts as its own stratum, `counted · length / looked at`: how much is looked at may
-//! depend on how much happens, as under a limit of cost, and then the ratio of the sums would be biased.
-//! A stretch that was not looked at belongs to the one before. A stratum with one observation has no
-//! variance of its own; it is taken from its neighbours (Cochran 1977, Sampling Techniques, section
-//! 5A.12, collapsed strata), with the finite population correction of section 5.3: what was looked at is
-//! known. Rates of unequal stretches vary by their length, as those of white noise do.
+//! Each is estimated on its own, `counted · length / looked at`: how much is observed may depend on how
+//! much happens, as under an overhead limit, and then the ratio of the sums would be biased. A stretch
+//! that was not observed belongs to the one before. A stratum with one observation has no variance of
+//! its own; it is taken from its neighbors (Cochran 1977, Sampling Techniques, section 5A.12, collapsed
+//! strata), with the finite population correction of section 5.3: the observed part is known. Rates of
+//! unequal stretches vary by their length, as those of white noise do.
 
 use crate::dist::t_quantile;
 use crate::interval::{Estimate, Interval, LEVEL};
@@ -22,7 +22,7 @@ use crate::interval::{Estimate, Interval, LEVEL};
 pub struct Stratum {
     /// How long it was.
     pub length: f64,
-    /// How much of it was looked at.
+    /// How much of it was observed.
     pub seen: f64,
     /// What was counted there.
     pub count: f64,
@@ -32,10 +32,9 @@ pub struct Stratum {
 /// -ln 0.05 ("rule of three").
 const THREE: f64 = 2.995_732_273_553_991;
 
-/// The total over several independent series of stretches, each of which makes up the same time: how
-/// often something would have been counted had all of the time been looked at. `None` where some
-/// series was not looked at at all. Without an interval where it cannot be told: a series with
-/// one stretch that was looked at in part.
+/// The total over several independent series of stretches, each of which covers the same time: the
+/// count if all of the time had been observed. `None` if a series was not observed at all. No
+/// interval if it cannot be determined: a series with one stretch that was observed in part.
 #[must_use]
 pub fn stratified_total(series: &[Vec<Stratum>]) -> Option<Estimate> {
     let mut sum = Total { value: 0.0, seen: 0.0, variance: Some(0.0), squares: 0.0, n: 0 };

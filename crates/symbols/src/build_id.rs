@@ -1,4 +1,4 @@
-//! The build id: what tells two builds of one file name apart.
+//! Build IDs, which distinguish two builds of the same file name.
 
 use std::fmt;
 use std::fs::File;
@@ -134,7 +134,7 @@ impl Read for ReadBudget {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let most = buffer.len().min(self.left);
         if most == 0 && !buffer.is_empty() {
-            return Err(io::Error::other("its headers lead to more than a build id can need"));
+            return Err(io::Error::other("its headers point to more data than a build ID can need"));
         }
         let read = self.file.read(&mut buffer[..most])?;
         self.left -= read;

@@ -1,9 +1,9 @@
-//! The symbols of a recording, to go with it to another machine.
+//! Bundles: a recording together with its symbols, for another machine.
 //!
-//! A bundle is the recording with its symbols behind it. Readers of recordings go by the offsets in
-//! the header and do not look at what follows the last section, so a bundle is still a recording for
-//! everyone else, perf(1) included. Where samples carry copies of stacks, the rules by which these
-//! were unwound are there too.
+//! A bundle is the recording followed by its symbols. Readers of recordings follow the offsets in
+//! the header and ignore what comes after the last section, so a bundle is still a recording for
+//! every other tool, including perf(1). If samples carry stack copies, the unwind rules for them are
+//! included too.
 //!
 //! ```text
 //!  recording │ symbols and rules, one zstd frame │ length of the frame, checksum, magic
@@ -35,7 +35,7 @@ pub enum BundleError {
     #[error("{0}")]
     Io(#[from] io::Error),
     /// It has symbols that are damaged.
-    #[error("the symbols in it are damaged ({0}): bundle the recording again")]
+    #[error("its symbols are damaged ({0}): bundle the recording again")]
     Damaged(&'static str),
     /// There is more than a bundle can hold.
     #[error("too many symbols for a bundle")]
@@ -59,13 +59,13 @@ struct BundleEntry {
 }
 
 impl Bundle {
-    /// A bundle without symbols yet, made while `kernel` runs.
+    /// An empty bundle, created while `kernel` runs.
     #[must_use]
     pub fn new(kernel: KernelIdentity) -> Self {
         Self { kernel, modules: Vec::new(), rules: Vec::new() }
     }
 
-    /// The kernel that ran when it was made: what its symbols of the kernel are compared with.
+    /// The kernel that ran when it was created: its kernel symbols are valid for that kernel.
     #[must_use]
     pub fn kernel(&self) -> &KernelIdentity {
         &self.kernel
@@ -92,7 +92,7 @@ impl Bundle {
         Ok(())
     }
 
-    /// Adds how the functions at places of `module` are left, or why that is not known.
+    /// Adds the unwind rules at addresses of `module`, or why they are unknown.
     ///
     /// # Errors
     /// [`BundleError::TooLarge`].
@@ -138,7 +138,7 @@ impl Bundle {
         Some((&entry.stored, &entry.state))
     }
 
-    /// Writes the symbols behind a recording that was written to `out`.
+    /// Writes the symbols after a recording that was written to `out`.
     ///
     /// # Errors
     /// Those of writing; [`BundleError::TooLarge`].
@@ -167,7 +167,7 @@ impl Bundle {
         Ok(())
     }
 
-    /// The symbols behind the recording at `path`; `None` if there are none.
+    /// The symbols appended to the recording at `path`; `None` if there are none.
     ///
     /// # Errors
     /// Those of reading; [`BundleError::Damaged`].
@@ -175,7 +175,7 @@ impl Bundle {
         Self::of_file(&File::open(path)?)
     }
 
-    /// The same of a recording that is open.
+    /// The same for a recording that is already open.
     ///
     /// # Errors
     /// As [`Bundle::of`].

@@ -1,12 +1,12 @@
-//! Symbols that were found in earlier runs, by build id.
+//! The cache of symbols that earlier runs found, by build ID.
 //!
-//! A build id tells what a file contains, so what was found for it once is true for ever, wherever
+//! A build ID identifies the content of a file, so what was found for it once stays true, wherever
 //! the file is now. It may be incomplete: without a debug file, functions or lines are missing. Each
-//! cache file therefore says where debug files were looked for in vain, and counts for nothing once
-//! there is one.
+//! cache file therefore lists where debug files were searched for in vain, and is ignored once there
+//! is one.
 //!
 //! Cache files are private (mode 0600, in a folder of 0700 that must be ours), replaced by renaming,
-//! and believed only if everything in them fits together.
+//! and used only if everything in them is consistent.
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Read as _, Write as _};

@@ -1,4 +1,4 @@
-//! Machine code of functions: their bytes, and where they begin and end.
+//! Machine code of functions: their bytes, start and end.
 //!
 //! ```text
 //!  file of a program     segments of the file
@@ -40,7 +40,7 @@ pub struct Code {
     pub address: u64,
     /// The code.
     pub bytes: Vec<u8>,
-    /// What executes it.
+    /// The architecture that executes it.
     pub architecture: Architecture,
     /// The file that it is from.
     pub path: PathBuf,
@@ -50,20 +50,20 @@ pub struct Code {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NoCode {
-    /// The module's file cannot be had.
-    #[error("its file cannot be had")]
+    /// The module's file is not available.
+    #[error("its file is not available")]
     File(State),
     /// Neither the kernel's memory nor its image can be read; the reason for the former.
     #[error("/proc/kcore: {0}")]
     Kernel(String),
-    /// A runtime made it, and left names only.
-    #[error("a runtime made it in memory, and no file holds it")]
+    /// A JIT runtime generated it, and left only names.
+    #[error("a JIT runtime generated it in memory, and no file contains it")]
     InMemory,
     /// No symbol table says where functions begin and end.
-    #[error("no symbol table says where it begins and ends")]
+    #[error("no symbol table gives its start and end")]
     NoRange,
-    /// Bytes that its symbol claims.
-    #[error("its symbol claims {0} bytes")]
+    /// The size in bytes that its symbol has.
+    #[error("its symbol claims a size of {0} bytes")]
     TooLarge(u64),
 }
 

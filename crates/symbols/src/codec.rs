@@ -1,4 +1,4 @@
-//! Symbols of addresses as bytes: what a cache file and a bundle hold.
+//! Symbols of addresses as bytes, in cache files and bundles.
 //!
 //! ```text
 //!  header     magic, checksum, numbers of what follows

@@ -1,5 +1,5 @@
-//! Debug information from servers, fetched by the program `debuginfod-find` of elfutils: it has its own
-//! cache, time limits and network code, which we would only repeat.
+//! Debug information from servers, fetched with the program `debuginfod-find` of elfutils, which has
+//! its own cache, time limits and network code.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -8,7 +8,7 @@ use crate::BuildId;
 
 const PROGRAM: &str = "debuginfod-find";
 
-/// Whether files can be asked for; the reason, and what to do, if not.
+/// Whether servers can be used; if not, the reason and what to do.
 ///
 /// # Errors
 /// If no server is named, or `debuginfod-find` is not installed.

@@ -1,8 +1,8 @@
-//! Code to instructions, by the program `objdump` of binutils: it knows every architecture, and whoever
-//! reads instructions has it as a rule.
+//! Disassembles code with `objdump` of binutils, which supports every architecture and is usually
+//! installed where instructions are read.
 //!
-//! It gets bytes, not the file: so the kernel's code, a stripped file's and one from a debug server are
-//! alike, and names of what is called are ours, those of procedure linkage tables too.
+//! It gets bytes, not the file, so code of the kernel, of a stripped file and from a debug server is
+//! handled alike, and names of call targets are ours, including those of procedure linkage tables.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -25,25 +25,25 @@ pub struct Instruction {
     pub target: Option<u64>,
 }
 
-/// Why code could not be taken apart.
+/// Why code could not be disassembled.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DisassembleError {
     /// There is no such program.
-    #[error("there is no {program}")]
+    #[error("{program} is not installed")]
     NoProgram {
         /// The program.
         program: String,
     },
     /// It could not be run.
-    #[error("{program} could not be run: {error}")]
+    #[error("cannot run {program}: {error}")]
     Run {
         /// The program.
         program: String,
         /// Why.
         error: io::Error,
     },
-    /// It refused the code.
+    /// It rejected the code.
     #[error("{program}: {why}")]
     Refused {
         /// The program.
@@ -51,15 +51,15 @@ pub enum DisassembleError {
         /// What it said. Foreign text.
         why: String,
     },
-    /// We do not know what objdump calls it.
-    #[error("code for {0:?} is not known here")]
+    /// objdump's name of it is unknown.
+    #[error("disassembling {0:?} code is not supported")]
     Architecture(Architecture),
 }
 
 /// The instructions of `code`, by `objdump`, a program's name or path.
 ///
 /// # Errors
-/// If the program is not there, or does not know the architecture.
+/// If the program is not installed, or does not support the architecture.
 pub fn disassemble(objdump: &OsStr, code: &Code) -> Result<Vec<Instruction>, DisassembleError> {
     let machine = machine(code.architecture)?;
     let program = objdump.to_string_lossy().into_owned();
@@ -83,7 +83,7 @@ pub fn disassemble(objdump: &OsStr, code: &Code) -> Result<Vec<Instruction>, Dis
         .map_err(run)?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
-        let why = said.lines().next().unwrap_or("it failed without a word").to_owned();
+        let why = said.lines().next().unwrap_or("it failed without a message").to_owned();
         return Err(DisassembleError::Refused { program, why });
     }
     Ok(parse(&String::from_utf8_lossy(&output.stdout)))

@@ -1,4 +1,4 @@
-//! What can go wrong when a file is asked for its symbols.
+//! Errors of reading symbols from a file.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ pub enum Error {
         reason: String,
     },
     /// A build id has an impossible length.
-    #[error("a build id of {length} bytes: must be 1 to {} bytes", crate::BuildId::MAX)]
+    #[error("a build ID of {length} bytes: expected 1 to {} bytes", crate::BuildId::MAX)]
     BuildIdLength {
         /// Bytes found.
         length: usize,

@@ -1,5 +1,5 @@
-//! Parsers that nothing outside this crate asks by themselves, for the fuzz targets only: built with
-//! `--cfg fuzzing`, as cargo-fuzz does.
+//! Internal parsers, exposed only for the fuzz targets: built with `--cfg fuzzing`, as cargo-fuzz
+//! does.
 
 use std::hint::black_box;
 

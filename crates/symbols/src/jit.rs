@@ -1,5 +1,5 @@
-//! Code that a runtime made in memory, as the runtime describes it: `jit-PID.dump`, which has lines,
-//! and `/tmp/perf-PID.map`.
+//! Code that a JIT runtime generated in memory, as the runtime describes it: `jit-PID.dump`, which
+//! has lines, and `/tmp/perf-PID.map`.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,8 @@
 //! `jit-PID.dump`: functions that a runtime compiled, with their lines.
 //!
-//! The format is that of the kernel's `tools/perf/Documentation/jitdump-specification.txt`. Records are
-//! stamped with the time at which a function came to be; we look addresses up without a time, so where
-//! memory was used again the later function counts, as with perf maps.
+//! The format is that of the kernel's `tools/perf/Documentation/jitdump-specification.txt`. Records
+//! have the time at which a function was created; addresses are looked up without a time, so if memory
+//! was reused the later function wins, as with perf maps.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read as _};
@@ -147,7 +147,7 @@ impl Reader {
         if magic.swap_bytes() == MAGIC {
             self.big = true;
         } else if magic != MAGIC {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "it is no jitdump"));
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "it is not a jitdump"));
         }
         let _version = self.u32()?;
         let size = self.u32()?;

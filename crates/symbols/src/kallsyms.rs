@@ -1,4 +1,5 @@
-//! `/proc/kallsyms`: functions of the running kernel and of its modules, where they lie now.
+//! `/proc/kallsyms`: functions of the running kernel and of its modules, at their current
+//! addresses.
 
 use std::io::{self, BufRead as _, BufReader, Read};
 use std::ops::Range;

@@ -1,6 +1,6 @@
 //! The kernel's own functions.
 //!
-//! `/proc/kallsyms` has the addresses of this boot: with address randomisation those of a recording
+//! `/proc/kallsyms` has the addresses of this boot: with address randomization those of a recording
 //! mean something only within the boot it was made in.
 
 use std::ops::Range;
@@ -19,7 +19,7 @@ use crate::locate::Locator;
 use crate::table::SymbolTable;
 use crate::{BuildId, Options, State, Symbol};
 
-/// Which kernel a recording was made with, as far as it says.
+/// The kernel that a recording was made with, as far as it is known.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KernelIdentity {
     /// As `uname -r`.
@@ -74,7 +74,7 @@ impl std::fmt::Debug for TextAddress {
     }
 }
 
-/// What the kernel of a recording is to the running one.
+/// How the kernel of a recording compares with the running one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KernelMatch {
     /// The same image at the same addresses.
@@ -83,12 +83,12 @@ pub enum KernelMatch {
     OtherBoot,
     /// Another image.
     Other,
-    /// The same image as far as one can see, but the running kernel hides its addresses.
+    /// The same image as far as is known, but the running kernel hides its addresses.
     Hidden,
 }
 
 impl KernelMatch {
-    /// The state of symbols that follows; `None` if they can be had.
+    /// The resulting state of symbols; `None` if they are available.
     #[must_use]
     pub fn state(self) -> Option<State> {
         match self {
@@ -118,7 +118,7 @@ impl KernelIdentity {
         }
     }
 
-    /// What this, recorded, kernel is to the running one.
+    /// Compares this, the recorded kernel, with the running one.
     #[must_use]
     pub fn compare(&self, running: &Self) -> KernelMatch {
         let build = both(&self.build_id, &running.build_id, BuildId::same_build);

@@ -1,8 +1,8 @@
-//! Build ids; address to function, line and inlined frames.
+//! Build IDs; addresses to functions, lines and inlined frames.
 //!
 //! A [`Symbolizer`] takes all addresses of all modules at once, because opening a file and reading its
-//! tables is what costs, and modules are independent. It answers with one [`Symbol`] per address, and
-//! with a [`State`] that says why there is none where there is none.
+//! tables is the expensive part, and modules are independent. It returns one [`Symbol`] per address,
+//! and a [`State`] that explains missing symbols.
 //!
 //! ```text
 //!  request ─► cache, by build id ─► symbol tables ─► debug information ─► cache
@@ -19,10 +19,10 @@
 //! println!("{:?}: {:?}", found[0].state, found[0].symbols[0]);
 //! ```
 //!
-//! The tables by which stacks are unwound come from the same files: [`unwind`].
+//! The tables for unwinding stacks come from the same files: [`unwind`].
 //!
-//! A file is used only if it is the one that ran: where the recording has a build id, the file's must
-//! be the same. `unsafe` is in `sys.rs` only (the mapping of files).
+//! A file is used only if it is the one that ran: if the recording has a build ID, the file must have
+//! the same. `unsafe` is in `sys.rs` only (the mapping of files).
 
 #![deny(missing_docs)]
 mod build_id;
@@ -89,7 +89,7 @@ pub struct Options {
 /// Where symbols may come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sources {
-    /// Root below which files of the recording are looked for first.
+    /// Root directory that is searched first for files of the recording.
     pub symfs: Option<PathBuf>,
     /// Folders of separate debug information.
     pub debug_dirs: Vec<PathBuf>,
@@ -160,7 +160,7 @@ pub struct Symbolizer {
     options: Options,
     sources: Sources,
     bundle: Option<Bundle>,
-    /// Dumps that processes wrote, as told.
+    /// Jitdumps that processes wrote, as reported by the caller.
     jit_dumps: HashMap<i32, Vec<PathBuf>>,
     /// Names have parameters.
     signatures: bool,
@@ -199,8 +199,8 @@ impl Symbolizer {
         }
     }
 
-    /// Tells that process `pid` mapped `path`, a `jit-PID.dump`, as runtimes do to leave a mark in the
-    /// recording.
+    /// Reports that process `pid` mapped `path`, a `jit-PID.dump`, as runtimes do to leave a marker in
+    /// the recording.
     pub fn add_jit_dump(&mut self, pid: i32, path: PathBuf) {
         self.jit_dumps.entry(pid).or_default().push(path);
     }
@@ -218,7 +218,7 @@ impl Symbolizer {
     /// The code of the functions at `addresses` of `module`, each function once, in order.
     ///
     /// # Errors
-    /// If the code is not to be had on this machine; [`NoCode`] says why.
+    /// If the code is not available on this machine; [`NoCode`] says why.
     pub fn code(&self, module: &Module<'_>, addresses: &[u64]) -> Result<Vec<Code>, NoCode> {
         code::at(&self.sources, module, addresses)
     }

@@ -1,4 +1,4 @@
-//! Which files on this machine hold the symbols of what was recorded.
+//! Locates the files on this machine with the symbols of what was recorded.
 //!
 //! ```text
 //!  the file itself                          its separate debug information
@@ -9,7 +9,7 @@
 //!  debuginfod, by build id                  debuginfod, by build id
 //! ```
 //!
-//! Every file but the one at the recorded path must prove by its build id that it is the one.
+//! Every file except the one at the recorded path is accepted only by its build ID.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;

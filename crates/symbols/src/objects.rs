@@ -1,5 +1,5 @@
-//! Names of what lies at an address, data as a rule: variables and tables of a program. Functions come
-//! after them: instructions are fetched from memory too.
+//! Names of the object at an address, usually data: variables and tables of a program. Functions come
+//! second: instructions are fetched from memory too.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Functions that a runtime compiled, as it tells them in `/tmp/perf-PID.map`.
+//! Functions that a runtime compiled, as listed in `/tmp/perf-PID.map`.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
 //! Stubs through which a program calls functions of libraries: `malloc@plt`, as perf and objdump say.
 //!
-//! The stubs have no symbols; that they come in the order of the relocations in `.rela.plt` is what
-//! tells which is which.
+//! The stubs have no symbols; they are identified by their order, which is that of the relocations
+//! in `.rela.plt`.
 
 use std::sync::Arc;
 

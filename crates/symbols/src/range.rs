@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 /// Ranges without overlaps, each with a value.
 ///
-/// Inserting cuts what was there: memory is mapped over memory, a runtime reuses the place of a
-/// function. Each older range is cut or removed once, so n insertions take O(n log n) whatever they are.
+/// An insertion cuts the ranges that it overlaps: memory is mapped over memory, and a runtime reuses the
+/// address of a function. Each older range is cut or removed once, so n insertions take O(n log n) in
+/// all cases.
 ///
 /// ```
 /// let mut ranges = pmuscope_symbols::RangeMap::default();

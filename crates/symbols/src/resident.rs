@@ -1,5 +1,5 @@
-//! Names for whoever asks again and again, as a program that looks at what runs does: what was found once
-//! stays in memory, and `/proc/kallsyms`, which takes the kernel tens of milliseconds to write, is read once.
+//! Symbols for callers that ask repeatedly, such as a live view: what was found once stays in memory, and
+//! `/proc/kallsyms`, which takes the kernel tens of milliseconds to write, is read once.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Requests to answers: cache, tables, debug information, cache.
+//! Resolves requests: cache, symbol tables, debug information, then the cache again.
 
 use std::borrow::Cow;
 use std::collections::hash_map::Entry;
@@ -305,7 +305,9 @@ impl<'a> PendingGroup<'a> {
 
     /// The answer where a library could not stand the file.
     fn broken(group: &ModuleRequests<'a>) -> Self {
-        let why = State::Unreadable("a fault in reading it; please report it with the file".into());
+        let why = State::Unreadable(
+            "an internal error while reading it; please report it with the file".into()
+        );
         Self { failed: Some(why), ..Self::empty(group.addresses.clone()) }
     }
 

@@ -1,4 +1,4 @@
-//! Text of source files that debug information names.
+//! Text of the source files named by debug information.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -18,7 +18,7 @@ pub enum SourceError {
     #[error("it is not a regular file")]
     NotRegular,
     /// Larger than source is.
-    #[error("it has more than {} MiB", LARGEST >> 20)]
+    #[error("it is larger than {} MiB", LARGEST >> 20)]
     TooLarge,
 }
 

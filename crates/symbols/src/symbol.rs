@@ -1,4 +1,4 @@
-//! What is found at an address, and why nothing is.
+//! The symbol at an address, or why there is none.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -79,7 +79,7 @@ impl From<FunctionName> for Symbol {
     }
 }
 
-/// A place in a source file.
+/// A position in a source file.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Line {
     /// Path as the compiler noted it.
@@ -117,7 +117,8 @@ pub enum State {
     KernelHidden,
     /// Recorded with another kernel, or on another machine.
     OtherKernel,
-    /// Recorded with this kernel before it was booted anew at other addresses, or it cannot be told.
+    /// Recorded with this kernel before it was rebooted at other addresses, or that cannot be
+    /// determined.
     OtherBoot,
     /// The runtime left neither `/tmp/perf-PID.map` nor `jit-PID.dump`.
     NoPerfMap,

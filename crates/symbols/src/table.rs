@@ -1,4 +1,4 @@
-//! Symbol tables: which function lies at an address.
+//! Symbol tables: the function at an address.
 
 use std::ops::Range;
 
@@ -20,7 +20,7 @@ struct FunctionSymbol<'data> {
     weak: bool,
     local: bool,
     name: &'data [u8],
-    /// Its place in the table.
+    /// Its index in the table.
     order: u32,
 }
 

@@ -65,7 +65,7 @@ impl ArgumentTarget {
 
     fn read(text: &str, rest: &str) -> Result<Self, TargetError> {
         let wrong = |why| TargetError::Argument { text: text.to_owned(), why };
-        let (object, call) = rest.split_once('@').ok_or(wrong("at which call is not said"))?;
+        let (object, call) = rest.split_once('@').ok_or(wrong("the call is missing"))?;
         let call = Target::parse(call)?;
         if call.access.is_some_and(|access| access != Access::Execute) {
             return Err(wrong("a call is executed, not read or written"));
@@ -73,18 +73,18 @@ impl ArgumentTarget {
         let (object, access) = match object.split_once(':') {
             Some((object, letters)) => {
                 let access = Access::of_letters(letters).filter(|it| *it != Access::Execute);
-                (object, Some(access.ok_or(wrong("the access is none of r, w, rw"))?))
+                (object, Some(access.ok_or(wrong("the access must be r, w or rw"))?))
             }
             None => (object, None),
         };
-        let (place, bytes) = object.split_once('/').ok_or(wrong("how many bytes is not said"))?;
+        let (place, bytes) = object.split_once('/').ok_or(wrong("the number of bytes is missing"))?;
         let (argument, offset) = place.split_once('+').unwrap_or((place, "0"));
         let argument = argument.parse().ok().filter(|number| (1..=ARGUMENTS).contains(number));
         Ok(Self {
             text: text.to_owned(),
             argument: argument.ok_or(wrong("arguments are 1 to 6"))?,
-            offset: number(offset).ok_or(wrong("the offset is no number"))?,
-            bytes: number(bytes).filter(|n| *n > 0).ok_or(wrong("the length is no number"))?,
+            offset: number(offset).ok_or(wrong("the offset is not a number"))?,
+            bytes: number(bytes).filter(|n| *n > 0).ok_or(wrong("the length is not a number"))?,
             access,
             call,
         })
@@ -206,11 +206,11 @@ mod tests {
     #[test]
     fn what_is_missing_is_told() {
         for (text, why) in [
-            ("$1/8", "at which call is not said"),
-            ("$1@push", "how many bytes is not said"),
+            ("$1/8", "the call is missing"),
+            ("$1@push", "the number of bytes is missing"),
             ("$7/8@push", "arguments are 1 to 6"),
-            ("$1+x/8@push", "the offset is no number"),
-            ("$1/8:x@push", "the access is none of r, w, rw"),
+            ("$1+x/8@push", "the offset is not a number"),
+            ("$1/8:x@push", "the access must be r, w or rw"),
             ("$1/8@push:w", "a call is executed"),
         ] {
             let error = parse(text).unwrap_err();

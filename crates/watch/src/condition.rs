@@ -66,8 +66,8 @@ pub enum Operator {
 pub enum ConditionError {
     /// Something else was expected.
     #[error(
-        "the condition '{text}' has '{found}' where {expected} should be. Try: --when 'new > 10', \
-         --when 'old != 0 && new == 0'"
+        "condition '{text}': found '{found}', expected {expected}. Try: --when 'new > 10', --when \
+         'old != 0 && new == 0'"
     )]
     Syntax {
         /// As typed.
@@ -79,7 +79,7 @@ pub enum ConditionError {
     },
     /// Not a name of the enumeration.
     #[error(
-        "'{name}' in --when is neither new, old, step, a number nor a name of the type of {target}"
+        "--when: '{name}' is not new, old, step, a number or an enumerator of the type of {target}"
     )]
     NoName {
         /// The name.
@@ -89,7 +89,7 @@ pub enum ConditionError {
     },
     /// The target never has such a value.
     #[error(
-        "{target} has {bytes} bytes and never is {number}: the condition in --when cannot hold"
+        "--when: the condition is never true: {target} has {bytes} bytes and cannot be {number}"
     )]
     TooWide {
         /// The number, as typed or as the type has it.
@@ -101,7 +101,8 @@ pub enum ConditionError {
     },
     /// There is no value at an instruction.
     #[error(
-        "{target} is watched for execution, where there is no value: leave --when and --when-changed away"
+        "{target} is watched for execution, which has no value. Try: without --when and \
+         --when-changed"
     )]
     Execution {
         /// The target.
@@ -109,8 +110,8 @@ pub enum ConditionError {
     },
     /// The kernel's machine has no floating point.
     #[error(
-        "{target} is a floating-point number, and the kernel cannot compare these: leave --when away, \
-         the report has all values"
+        "--when: {target} is a floating-point number, which BPF programs cannot compare. Try: \
+         without --when; the report has all values"
     )]
     Float {
         /// The target.
@@ -321,7 +322,7 @@ mod tests {
             ConditionValue::Number(300)
         );
         let error = number("new > 300", ValueKind::Unsigned, 1).unwrap_err().to_string();
-        assert!(error.contains("x has 1 bytes and never is 300"), "{error}");
+        assert!(error.contains("x has 1 bytes and cannot be 300"), "{error}");
     }
 
     #[test]
@@ -331,7 +332,7 @@ mod tests {
         let known = condition.for_target("state", ValueKind::Enumeration, 4, &names).unwrap();
         assert_eq!(known.any[0][0].right, ConditionValue::Number(3));
         let error = condition.for_target("state", ValueKind::Unsigned, 4, &[]).unwrap_err();
-        assert!(error.to_string().contains("'READY' in --when is neither"), "{error}");
+        assert!(error.to_string().contains("'READY' is not new, old, step"), "{error}");
         let error = condition.for_target("ratio", ValueKind::Float, 8, &[]).unwrap_err();
         assert!(error.to_string().contains("floating-point"), "{error}");
     }

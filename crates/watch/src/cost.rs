@@ -36,13 +36,13 @@ pub enum CostError {
     Point(#[from] PointError),
     /// A thread of ours did not get past its own breakpoint.
     #[error(
-        "this kernel does not go on behind a breakpoint whose hits go to a BPF program (a thread of ours \
-         had to be let go after {} s): arm64 needs Linux 6.6 or later. Nothing was armed in the target",
+        "this kernel cannot continue after a breakpoint that runs a BPF program (a test thread \
+         hung for {} s): arm64 needs Linux 6.6 or later. No watchpoint was enabled in the target",
         LONGEST_ROUND.as_secs()
     )]
     Stuck,
     /// A thread could not be started, or has ended before its time.
-    #[error("cannot measure what a hit costs: {0}")]
+    #[error("cannot measure the overhead of a hit: {0}")]
     Thread(String),
 }
 

@@ -43,10 +43,13 @@ pub enum KernelError {
         source: io::Error,
     },
     /// There are no slots, or somebody has them all.
-    #[error("no breakpoint fits: this machine has no slots for them, or a debugger holds all")]
+    #[error("no debug register is free: this machine has none, or a debugger holds all of them")]
     None,
     /// Others hold slots, so that answers are not those of the rules alone.
-    #[error("others hold {held} of {slots} slots of CPU {cpu}: end them (a debugger, perf) first")]
+    #[error(
+        "other programs hold {held} of {slots} debug registers of CPU {cpu}. Try: end them (a \
+         debugger, perf) first"
+    )]
     Held {
         /// On which CPU.
         cpu: u32,
@@ -79,15 +82,15 @@ fn words(owner: Owner) -> String {
 fn advice(owner: Owner, error: &io::Error) -> &'static str {
     match Errno::from_io_error(error) {
         Some(Errno::ACCESS | Errno::PERM) if !matches!(owner, Owner::Cpu(_)) => {
-            "Breakpoints of other users' threads need CAP_PERFMON, those of any thread \
+            "Breakpoints on other users' threads need CAP_PERFMON; on any thread they need \
              kernel.perf_event_paranoid 2 or less"
         }
         Some(Errno::ACCESS | Errno::PERM) => {
-            "Breakpoints of CPUs need CAP_PERFMON, or kernel.perf_event_paranoid 0 or less"
+            "Breakpoints on CPUs need CAP_PERFMON, or kernel.perf_event_paranoid 0 or less"
         }
-        Some(Errno::NODEV | Errno::OPNOTSUPP | Errno::NOENT) => "This machine has none",
-        Some(Errno::MFILE) => "Raise the limit of open files: ulimit -n 4096",
-        _ => "Nothing more is known",
+        Some(Errno::NODEV | Errno::OPNOTSUPP | Errno::NOENT) => "This machine has no breakpoints",
+        Some(Errno::MFILE) => "Try: raise the limit of open files, ulimit -n 4096",
+        _ => "Try: pmuscope doctor",
     }
 }
 

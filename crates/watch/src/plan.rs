@@ -124,7 +124,7 @@ pub enum PlanError {
     #[error(transparent)]
     Machine(#[from] MachineError),
     /// Nothing to watch is left.
-    #[error("no thread is left to watch: all ended while they were asked about")]
+    #[error("no thread left to watch: all ended during planning")]
     Gone,
 }
 

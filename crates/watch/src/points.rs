@@ -116,7 +116,7 @@ pub enum PointError {
     },
     /// A program could not be given to an event.
     #[error(
-        "cannot run a program at hits of {address:#x}: PERF_EVENT_IOC_SET_BPF: {}",
+        "cannot run a BPF program at hits of {address:#x}: PERF_EVENT_IOC_SET_BPF: {}",
         errno_name(source)
     )]
     Attach {
@@ -266,17 +266,21 @@ fn open(
 fn advice(error: &io::Error, point: &Point) -> &'static str {
     let on_kernel_code = point.in_kernel && point.access == Access::Execute;
     match Errno::from_io_error(error) {
-        Some(Errno::NOSPC) => "No slot is left. Try: pmuscope watch plan, which tells who has them",
+        Some(Errno::NOSPC) => {
+            "No debug register is free. Try: pmuscope watch plan, which shows what holds them"
+        }
         Some(Errno::ACCESS | Errno::PERM) => {
-            "It takes CAP_PERFMON, or root; for the kernel's own addresses CAP_SYS_ADMIN"
+            "It needs CAP_PERFMON or root; kernel addresses need CAP_SYS_ADMIN"
         }
         Some(Errno::INVAL) if on_kernel_code => {
-            "The kernel takes no breakpoint on this code of its own: a kernel without kprobes takes none \
-             at all, others none where kprobes are forbidden"
+            "The kernel allows no breakpoint on this kernel code: without kprobes it allows none, \
+             otherwise none where kprobes are forbidden"
         }
-        Some(Errno::INVAL) => "The hardware does not watch this address, length and access",
+        Some(Errno::INVAL) => {
+            "The hardware cannot watch this combination of address, length and access"
+        }
         Some(Errno::NODEV | Errno::OPNOTSUPP | Errno::NOENT) => "This machine has no breakpoints",
-        Some(Errno::MFILE) => "Raise the limit of open files: ulimit -n 65536",
-        _ => "Nothing more is known",
+        Some(Errno::MFILE) => "Try: raise the limit of open files, ulimit -n 65536",
+        _ => "Try: pmuscope doctor",
     }
 }

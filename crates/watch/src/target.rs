@@ -92,7 +92,7 @@ pub struct Target {
 #[non_exhaustive]
 pub enum TargetError {
     /// The place is neither an address nor an expression.
-    #[error("cannot read the target {text:?}: {why}. {TRY}")]
+    #[error("cannot parse target {text:?}: {why}. {TRY}")]
     Expression {
         /// As typed.
         text: String,
@@ -100,7 +100,7 @@ pub enum TargetError {
         why: ExpressionError,
     },
     /// An address of more than 64 bits, or with other digits.
-    #[error("cannot read the target {text:?}: {address:?} is no address. Try: 0x55d0c8a0/8:rw")]
+    #[error("cannot parse target {text:?}: {address:?} is not an address. Try: 0x55d0c8a0/8:rw")]
     Address {
         /// As typed.
         text: String,
@@ -109,7 +109,8 @@ pub enum TargetError {
     },
     /// The number of bytes is none.
     #[error(
-        "cannot read the target {text:?}: {len:?} is no number of bytes. Try: /1, /2, /4 or /8 behind the place"
+        "cannot parse target {text:?}: {len:?} is not a number of bytes. Try: /1, /2, /4 or /8 at \
+         the end"
     )]
     Length {
         /// As typed.
@@ -119,7 +120,8 @@ pub enum TargetError {
     },
     /// The access is none.
     #[error(
-        "cannot read the target {text:?}: {access:?} is no access. Try: :r, :w, :rw or :x at the end"
+        "cannot parse target {text:?}: {access:?} is not an access. Try: :r, :w, :rw or :x at the \
+         end"
     )]
     Access {
         /// As typed.
@@ -128,7 +130,7 @@ pub enum TargetError {
         access: String,
     },
     /// An object behind an argument is not said whole.
-    #[error("cannot read the target {text:?}: {why}. Try: $1+0x28/8@queue_push")]
+    #[error("cannot parse target {text:?}: {why}. Try: $1+0x28/8@queue_push")]
     Argument {
         /// As typed.
         text: String,
@@ -147,14 +149,15 @@ pub enum TargetError {
     },
     /// An instruction has no length to choose.
     #[error(
-        "cannot watch {text:?}: execution stops at one instruction, whatever its length. Leave out the /bytes"
+        "cannot watch {text:?}: execution is watched at one instruction, whatever its length. Try: \
+         without the /bytes"
     )]
     LengthOfCode {
         /// As typed.
         text: String,
     },
     /// Nothing was typed.
-    #[error("an empty target. {TRY}")]
+    #[error("the target is empty. {TRY}")]
     Empty,
 }
 
@@ -460,24 +463,25 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said_with_what_to_type() {
         let error = |text: &str| Target::parse(text).unwrap_err().to_string();
-        assert_eq!(error(""), format!("an empty target. {TRY}"));
+        assert_eq!(error(""), format!("the target is empty. {TRY}"));
         assert_eq!(
             error("0x10:rwx"),
-            "cannot read the target \"0x10:rwx\": \"rwx\" is no access. Try: :r, :w, :rw or :x at the end"
+            "cannot parse target \"0x10:rwx\": \"rwx\" is not an access. Try: :r, :w, :rw or :x at \
+             the end"
         );
         assert_eq!(
             error("0x1g"),
-            "cannot read the target \"0x1g\": \"0x1g\" is no address. Try: 0x55d0c8a0/8:rw"
+            "cannot parse target \"0x1g\": \"0x1g\" is not an address. Try: 0x55d0c8a0/8:rw"
         );
-        assert!(error("x/0").contains("\"0\" is no number of bytes"));
-        assert!(error("0x10/").contains("\"\" is no number of bytes"));
-        assert!(error("x/8k").contains("\"8k\" is no number of bytes"));
-        assert!(error("a[i]").contains("the index \"i\" is no number"));
+        assert!(error("x/0").contains("\"0\" is not a number of bytes"));
+        assert!(error("0x10/").contains("\"\" is not a number of bytes"));
+        assert!(error("x/8k").contains("\"8k\" is not a number of bytes"));
+        assert!(error("a[i]").contains("the index \"i\" is not a number"));
         assert_eq!(
             error("file.c:12:w"),
             "cannot watch \"file.c:12:w\": a line of source code is executed, not read or written. Try: file.c:12:x"
         );
-        assert!(error("f/4:x").contains("Leave out the /bytes"));
+        assert!(error("f/4:x").contains("Try: without the /bytes"));
     }
 
     proptest! {

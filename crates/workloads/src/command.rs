@@ -20,7 +20,7 @@ pub const NAME: &str = "command";
 /// If there is nothing to run, or it cannot be started or waited for.
 pub fn run(argv: &[OsString]) -> Result<(WorkloadFacts, ExitStatus), WorkloadError> {
     let Some((program, arguments)) = argv.split_first() else {
-        let what = "no command: put it behind --, as in -- sleep 1".to_owned();
+        let what = "no command. Try: -- sleep 1".to_owned();
         return Err(WorkloadError::Options { workload: NAME, what });
     };
     let what = format!("start {}", program.to_string_lossy());

@@ -123,8 +123,8 @@ impl CountingProgram {
 }
 
 /// What is said of a SIGTRAP.
-const STRAY: &str = "SIGTRAP arrived, which nobody sent, in place of a hit: it would have ended a program \
-                     that is watched";
+const STRAY: &str = "SIGTRAP arrived instead of a hit, although no process sent it: it would have \
+    killed a watched program";
 
 /// Whether SIGTRAP arrived, which does not end the program as long as this is there.
 struct Trapped {
@@ -235,7 +235,7 @@ impl<'a> HitBench<'a> {
         let Ok(counter) = &self.counter else { return Ok(BreakpointOutcome::default()) };
         let attr = Attr { sample: 1, ..attr() };
         let event = open_own(self.kernel, &attr, || "a breakpoint".to_owned())?;
-        let call = |source| BenchError::Call { what: "give a program to", source };
+        let call = |source| BenchError::Call { what: "attach a BPF program to", source };
         self.kernel.attach(event.as_fd(), counter.program.as_fd()).map_err(call)?;
         counter.take()?;
         let seconds = self.pieces(|| {});
@@ -252,7 +252,7 @@ impl<'a> HitBench<'a> {
     fn record(&self, besides: SampleType) -> Result<BreakpointOutcome, BenchError> {
         let (records, bytes, seconds) = self.records(besides)?;
         let why = (records != self.hits)
-            .then(|| format!("{records} of {} hits have a record in the ring", self.hits));
+            .then(|| format!("{records} of {} hits have a record in the ring buffer", self.hits));
         let record_bytes = (records > 0).then(|| bytes as f64 / records as f64);
         Ok(BreakpointOutcome { done: self.hits, seconds, record_bytes, why, notice: None })
     }
@@ -307,7 +307,7 @@ impl Benchmark for HitBench<'_> {
     fn arms(&mut self, bench: &mut Bench<'_>) -> Result<Vec<HitAction>, BenchError> {
         check_slots(self.kernel, 1, bench.file)?;
         let (ways, why) = self.ways();
-        bench.file.notices.extend(why.map(|why| format!("No program at hits: {why}")));
+        bench.file.notices.extend(why.map(|why| format!("cannot run BPF programs at hits: {why}")));
         Ok(ways)
     }
 
@@ -341,7 +341,7 @@ mod tests {
         let bench = HitBench::new(&Host, &machine, 1000).unwrap();
         let (ways, why) = bench.ways();
         if let Some(why) = why {
-            println!("skipped: a program at hits: {why}");
+            println!("skipped: BPF programs at hits: {why}");
         }
         for way in ways {
             let outcome = bench.hit(way).unwrap();
@@ -368,6 +368,6 @@ mod tests {
         let bench = HitBench::new(&kernel, &machine, 1000).unwrap();
         let why = |way| bench.hit(way).unwrap().why.unwrap();
         assert_eq!(why(HitAction::Count), "the breakpoint counted 999 of 1000 hits");
-        assert_eq!(why(HitAction::Record), "0 of 1000 hits have a record in the ring");
+        assert_eq!(why(HitAction::Record), "0 of 1000 hits have a record in the ring buffer");
     }
 }

@@ -143,8 +143,8 @@ fn at_once(
         return Ok((parallelism, None));
     }
     let notice = format!(
-        "-p {parallelism} -t {threads}: at most {batches} of {parallelism} batches at the same time, \
-         as {}",
+        "-p {parallelism} -t {threads}: only {batches} of {parallelism} batches run at the same \
+         time: {}",
         room.limit
     );
     Ok((batches as usize, Some(notice)))
@@ -251,12 +251,12 @@ mod tests {
         assert_eq!(at_once(&machine, 50, 512).unwrap(), (50, None));
         let (batches, notice) = at_once(&machine, 128, 512).unwrap();
         assert_eq!(batches, 57);
-        let expected = "-p 128 -t 512: at most 57 of 128 batches at the same time, as \
-                        kernel.pid_max is 32768";
+        let expected = "-p 128 -t 512: only 57 of 128 batches run at the same time: kernel.pid_max \
+            is 32768";
         assert_eq!(notice.unwrap(), expected);
         let error = at_once(&machine, 1, 40_000).unwrap_err().to_string();
-        let expected = "-t 40000: 40000 threads at once do not fit, kernel.pid_max is 32768. Try: \
-                        -t 29484, or raise that limit";
+        let expected = "-t 40000: cannot run 40000 threads at once: kernel.pid_max is 32768. Try: \
+            -t 29484, or raise that limit";
         assert_eq!(error, expected);
     }
 }

@@ -132,7 +132,7 @@ mod tests {
         let topology = Machine::host().topology().unwrap();
         let error = choose(&["SERIAL".to_owned()], &topology).unwrap_err().to_string();
         assert!(
-            error.starts_with("no arm is called SERIAL; there are BASE, SERIAL-SYS"),
+            error.starts_with("unknown arm SERIAL. Try: BASE, SERIAL-SYS"),
             "{error}"
         );
     }

@@ -57,7 +57,7 @@ impl<'a> RunOutcome<'a> {
             Some(why) => Err(why.clone()),
             None => read_recording(arm.recorder, &recording_path(folder)),
         };
-        let unread = |error: &String| format!("what the run left cannot be read: {error}");
+        let unread = |error: &String| format!("cannot read the results of the run: {error}");
         let recorded = arm.recorder.records();
         let failure = failure
             .or_else(|| facts.as_ref().err().map(unread))
@@ -122,13 +122,13 @@ impl<'a> RunOutcome<'a> {
             }
         };
         let recording = |of: fn(&RecordingInfo) -> Option<f64>| {
-            let own = self.recording()?.own.as_ref().ok_or("perf does not tell")?;
-            of(own).ok_or_else(|| "the recording does not tell".to_owned())
+            let own = self.recording()?.own.as_ref().ok_or("perf does not report it")?;
+            of(own).ok_or_else(|| "the recording does not report it".to_owned())
         };
         let count = |of: fn(&Samples) -> Option<u64>| {
             of(self.samples()?)
                 .map(|n| n as f64)
-                .ok_or_else(|| "the recording does not tell".into())
+                .ok_or_else(|| "the recording does not report it".into())
         };
         let size = || Ok(self.recording()?.file_size as f64);
         let edges = recording(|own| Some(own.cost.startup_s + own.cost.close_s));

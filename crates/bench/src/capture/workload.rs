@@ -140,7 +140,7 @@ mod tests {
         assert_eq!(found, [("time".to_owned(), Ok(11.31)), ("mops".to_owned(), Ok(5934.5))]);
         assert_eq!(steps_per_second("Steps = 500\nTime in seconds = 0.5\n").unwrap(), 1000.0);
         let error = steps_per_second("pmuscope: no\n").unwrap_err().to_string();
-        assert_eq!(error, "the workload does not run by itself: pmuscope: no");
+        assert_eq!(error, "the workload fails without a recorder: pmuscope: no");
         assert_eq!(stencil.to_string(), "stencil, 1024 x 1024 cells per thread");
     }
 }

@@ -134,7 +134,8 @@ pub(super) fn of_function(arm: &FunctionsArm, function: &str) -> Labels {
 /// If the workload left nothing that can be read.
 pub(super) fn mix(folder: &Path) -> Result<(MixFacts, f64), String> {
     let facts = read_facts(&facts_path(folder))?;
-    facts.mix.map(|mix| (mix, facts.time_s)).ok_or_else(|| "the workload tells no calls".to_owned())
+    let missing = || "the workload does not report its calls".to_owned();
+    facts.mix.map(|mix| (mix, facts.time_s)).ok_or_else(missing)
 }
 
 /// Adds what the recording takes.
@@ -150,7 +151,8 @@ pub(super) fn add_recording(
 ) -> Result<(), String> {
     let recording = read_recording(arm.recorder, &recording_path(folder))?;
     let counts = recording.counts?;
-    let told = |n: Option<u64>| n.map(|n| n as f64).ok_or("the recording does not tell".to_owned());
+    let missing = "the recording does not report it";
+    let told = |n: Option<u64>| n.map(|n| n as f64).ok_or(missing.to_owned());
     let mut add =
         |metric, unit, origin, value| file.add(run, labels, metric, (unit, origin), value);
     add(of_recorder::SAMPLES, "", Origin::Recording, Ok(counts.samples as f64));

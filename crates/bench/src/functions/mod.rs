@@ -91,7 +91,7 @@ impl FunctionsBench {
         if failure.is_none() && arm.recorder.records() {
             let argv = self.tools(bench).analyse();
             let Some((read, why)) = self.child(&argv, bench)? else { return Ok(None) };
-            failure = why.map(|why| format!("the analysis: {why}"));
+            failure = why.map(|why| format!("the analysis failed: {why}"));
             analysis = Some(read);
         }
         let told = match failure {
@@ -256,7 +256,7 @@ mod tests {
         let (mut bench, once) = (FunctionsBench::from(options), Repetition::new(1, Some(1)));
         let ended = run(&mut bench, &once, &mut file, Signal(never.as_fd()), &mut Silent);
         let error = ended.unwrap_err().to_string();
-        assert!(error.starts_with("cycles and instructions cannot be recorded here: "), "{error}");
+        assert!(error.starts_with("cannot record cycles and instructions: "), "{error}");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 }

@@ -42,7 +42,7 @@ fn reason(why: String) -> String {
     if why.contains("ENOENT") || why.contains("EOPNOTSUPP") {
         "this PMU does not have it".to_owned()
     } else if why.contains("EINVAL") {
-        "it does not fit on the PMU beside the others".to_owned()
+        "it does not fit on the PMU together with the others".to_owned()
     } else {
         why
     }

@@ -76,7 +76,7 @@ pub(super) fn arms(nodes: &[NodeCpus], options: &Options) -> (Vec<MemoryArm>, Ve
         whats.chain(options.latency.then_some(MeasuredAs::Latency)).collect();
     for from in nodes {
         if from.cpus.is_empty() {
-            notices.push(format!("node {} has no CPU that this process may use", from.id));
+            notices.push(format!("NUMA node {} has no CPU that this process may use", from.id));
             continue;
         }
         for &to in &with_memory {
@@ -93,7 +93,7 @@ pub(super) fn arms(nodes: &[NodeCpus], options: &Options) -> (Vec<MemoryArm>, Ve
                 bind,
             })),
             None => notices.push(
-                "latency under load is not measured: it takes a node with memory and two CPUs"
+                "latency under load is not measured: it needs a NUMA node with memory and two CPUs"
                     .to_owned(),
             ),
         }
@@ -194,7 +194,7 @@ mod tests {
         let (arms, notices) = arms(&nodes, &options());
         // Two nodes with CPUs, two with memory, three figures; two pauses on the first.
         assert_eq!(arms.len(), 2 * 2 * 3 + 2);
-        assert_eq!(notices, ["node 1 has no CPU that this process may use"]);
+        assert_eq!(notices, ["NUMA node 1 has no CPU that this process may use"]);
         let labels: Vec<String> = arms.iter().map(|arm| format!("{:?}", arm.labels())).collect();
         assert!(labels.iter().all(|one| labels.iter().filter(|other| *other == one).count() == 1));
         let loaded = arms.last().unwrap();

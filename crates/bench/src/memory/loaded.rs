@@ -80,8 +80,8 @@ pub(super) fn measure(
 
 fn ended_early() -> WorkloadError {
     WorkloadError::System {
-        what: "load memory for as long as is needed".to_owned(),
-        source: std::io::Error::other("the workload ended by itself"),
+        what: "keep memory loaded until the end".to_owned(),
+        source: std::io::Error::other("the workload ended early"),
     }
 }
 

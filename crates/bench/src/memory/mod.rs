@@ -137,7 +137,7 @@ impl Benchmark for MemoryBench<'_> {
         let (index, labels) = (bench.file.runs.len(), arm.labels());
         let file = &mut *bench.file;
         let mut add = |metric: &str, unit: &str, value: Option<f64>| {
-            let value = value.ok_or_else(|| "the workload does not tell".to_owned());
+            let value = value.ok_or_else(|| "the workload does not report it".to_owned());
             file.add(index, &labels, metric, (unit, Origin::Program), value);
         };
         if !matches!(arm.what, MeasuredAs::Latency) {

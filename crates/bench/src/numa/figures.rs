@@ -83,8 +83,8 @@ impl Figures<'_> {
     }
 
     fn placement(&self, file: &mut RunFile, watched: &Watched) {
-        let unseen =
-            || watched.why.clone().unwrap_or_else(|| "it ended before it was seen".to_owned());
+        let early = || "it ended before the first observation".to_owned();
+        let unseen = || watched.why.clone().unwrap_or_else(early);
         let looks = &watched.looks.0;
         let estimate = ("", Origin::Estimate);
         let locality = looks.last().and_then(|look| look.locality);
@@ -131,11 +131,11 @@ impl Figures<'_> {
         let page = place::page_size() as f64;
         if let Some(moved) = moved(&counters) {
             let pages = (watched.pages > 0.0).then(|| moved as f64 / watched.pages);
-            let none = || "no pages were seen".to_owned();
+            let none = || "no pages were observed".to_owned();
             self.add(file, PING_PONG, ("", Origin::Derived), pages.ok_or_else(none));
         }
         let memory = (watched.pages > 0.0).then_some(watched.pages * page);
-        let none = || "no pages were seen".to_owned();
+        let none = || "no pages were observed".to_owned();
         self.add(file, MEMORY, ("B", Origin::Estimate), memory.ok_or_else(none));
         self.add(file, MONITOR, kernel, Ok(watched.cost_s));
         if let Some(balancer) = &watched.balancer {

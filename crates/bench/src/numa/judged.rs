@@ -66,7 +66,7 @@ fn judge_run(
     let converged = match found.after_s {
         Some(seconds) => RunValue::new(timeline.run, Ok(seconds)),
         None => {
-            let why = "it did not converge within the time watched".to_owned();
+            let why = "it did not converge while it was observed".to_owned();
             RunValue::beyond(timeline.run, found.watched_s, why)
         }
     };
@@ -84,7 +84,7 @@ fn judge_run(
         let mean = times.map(|times| times.iter().sum::<f64>() / times.len() as f64);
         let missed = again.iter().filter(|time| time.is_none()).count();
         let why =
-            || format!("after {missed} of {} perturbations it was not good again", again.len());
+            || format!("it did not converge again after {missed} of {} perturbations", again.len());
         add(CONVERGED_AGAIN, clock, mean.ok_or_else(why));
     }
     // In an emulator there is no speed.
@@ -99,7 +99,7 @@ fn speeds(looks: &Looks, found: Convergence) -> [(&'static str, Result<f64, Stri
     let (before, after) = looks.speeds_around(found.after_s.unwrap_or(f64::INFINITY));
     let gb = |speed: Option<f64>, why: &str| speed.map(|b| b / 1e9).ok_or_else(|| why.to_owned());
     [
-        (SPEED_BEFORE, gb(before, "it had converged from the start")),
+        (SPEED_BEFORE, gb(before, "it was converged from the start")),
         (SPEED_AFTER, gb(after, "it did not converge")),
     ]
 }

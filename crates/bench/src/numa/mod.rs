@@ -113,17 +113,20 @@ impl Options {
             }
             if arms.len() == before {
                 let name = &fitted.test.name;
-                left_out.push(format!("{name} does not run: it needs more nodes than there are"));
+                left_out.push(format!(
+                    "{name} does not run: it needs more NUMA nodes than this machine has"
+                ));
             }
         }
         if self.room.nodes.len() == 1 && self.policies.contains(&Policy::Worst) {
             left_out.push(
-                "one node: there is no worst binding, memory is local wherever it is".to_owned(),
+                "one NUMA node: no worst binding, as all memory is local".to_owned(),
             );
         }
         if !self.policies.contains(&Policy::Best) {
             left_out.push(
-                "policy best does not run: converged is judged against the best that can be, 1.00"
+                "policy best does not run: convergence is judged against the best possible value, \
+                 1.00"
                     .to_owned(),
             );
         }
@@ -253,7 +256,7 @@ fn too_small_for_numad(options: &Options) -> Option<String> {
     let is_asked = options.policies.contains(&Policy::Numad) && !small.is_empty();
     let names = small.join(", ");
     is_asked
-        .then(|| format!("numad leaves alone processes of less than 300 MB, as here in {names}"))
+        .then(|| format!("numad ignores processes of less than 300 MB, as in {names}"))
 }
 
 /// Name of what a test is judged by, for people.

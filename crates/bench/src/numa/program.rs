@@ -249,7 +249,7 @@ impl ProgramBench<'_> {
         }
         let seen: Vec<f64> =
             ran.looks.iter().filter_map(|look| look.locality.map(|share| share.value)).collect();
-        let unseen = || "it ended before it was seen, or may not be looked at".to_owned();
+        let unseen = || "it ended before the first observation, or may not be observed".to_owned();
         let estimate = ("", Origin::Estimate);
         put(LOCALITY, estimate, seen.last().copied().ok_or_else(unseen));
         let mean = (!seen.is_empty()).then(|| seen.iter().sum::<f64>() / seen.len() as f64);

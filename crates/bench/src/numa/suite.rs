@@ -287,10 +287,10 @@ pub fn note_on(name: &str, tests: &[Test]) -> Option<String> {
     let has = |wanted: &str| tests.iter().any(|test| test.name == wanted);
     match (has(name), has(&today)) {
         (true, true) => Some(format!(
-            "{name} is today's test of this name, with memory of each thread. That of 2012, with shared memory, is \
-             {today}"
+            "{name} is the current test of this name, with memory per thread. The one of 2012, \
+             with shared memory, is {today}"
         )),
-        (false, true) => Some(format!("{name} is a name of 2012: today {today}")),
+        (false, true) => Some(format!("{name} is the name of 2012 for {today}")),
         _ => None,
     }
 }
@@ -389,11 +389,11 @@ mod tests {
         assert!(
             note("1x32-bw-thread")
                 .unwrap()
-                .contains("That of 2012, with shared memory, is 1x32-bw-process")
+                .contains("The one of 2012, with shared memory, is 1x32-bw-process")
         );
         assert_eq!(
             note("4x1-bw-thread").unwrap(),
-            "4x1-bw-thread is a name of 2012: today 1x4-bw-thread"
+            "4x1-bw-thread is the name of 2012 for 1x4-bw-thread"
         );
         for name in ["1x4-bw-thread", "2x1-bw-process", "numa02-bw", "9x9-bw-thread"] {
             assert_eq!(note(name), None, "{name}");

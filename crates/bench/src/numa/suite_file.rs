@@ -111,7 +111,8 @@ pub fn own(
         let test =
             entry.test(&bytes).map_err(|what| SuiteError::Test { name: name.clone(), what })?;
         if tests.iter().any(|other| other.name == name) {
-            let what = "there are two of this name: results could not be told apart".to_owned();
+            let what = "there are two tests of this name, whose results could not be distinguished"
+                .to_owned();
             return Err(SuiteError::Test { name, what });
         }
         tests.push(test);
@@ -196,6 +197,6 @@ mod tests {
         assert!(told(&test("thread = \"1X\"")).contains("thread: 1X"));
         assert!(told(&test("thread = \"1M\"\naccess = \"eat\"")).contains("eat"));
         let twice = test("thread = \"1M\"\n").repeat(2);
-        assert!(told(&twice).contains("two of this name"), "{}", told(&twice));
+        assert!(told(&twice).contains("two tests of this name"), "{}", told(&twice));
     }
 }

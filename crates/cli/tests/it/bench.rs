@@ -124,11 +124,11 @@ fn what_cannot_be_run_ends_before_the_first_run() {
         assert!(bench.stderr.contains(why), "{why}\n{bench}");
         assert!(bench.stdout.is_empty(), "{bench}");
     };
-    refused(&["--arms", "SIDEWAYS"], 2, "no arm is called SIDEWAYS; there are BASE, SERIAL-SYS");
+    refused(&["--arms", "SIDEWAYS"], 2, "unknown arm SIDEWAYS. Try: BASE, SERIAL-SYS");
     refused(&["-F", "999999999"], 3, "kernel.perf_event_max_sample_rate=999999999");
     refused(&["--json=/nonexistent/runs.json"], 2, "cannot write /nonexistent/runs.json");
     refused(&["--tmp", "/nonexistent"], 2, "Try: --tmp DIR");
-    refused(&["--time-from", "seconds"], 2, "put the number in parentheses");
+    refused(&["--time-from", "seconds"], 2, "Try: parentheses around the number");
     refused(&["-r", "0"], 2, "at least one round");
     if need_root().is_none() {
         let missing = ["--arms", "DEFAULT", "--", "/nonexistent/program"];
@@ -159,7 +159,7 @@ fn a_file_of_another_kind_is_refused() {
     std::fs::write(scratch.path("doctor.json"), r#"{"schema": "pmuscope/doctor/1"}"#).unwrap();
     let compare = scratch.pmuscope(["compare", "doctor.json"]);
     compare.exits(2);
-    assert!(compare.stderr.contains("which bench, stat and sweep write"), "{compare}");
+    assert!(compare.stderr.contains("Run files are written by bench, stat and sweep"), "{compare}");
 }
 
 /// Processes add up, and each has an order of its own.

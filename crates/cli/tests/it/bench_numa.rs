@@ -79,7 +79,7 @@ fn what_was_broken_off_is_gone_on_with() {
     let file = read();
     assert_eq!((file.runs.len(), &file.runs[0]), (2, &whole[0]));
     let other = ["bench", "numa", "--tests", "4x1-convergence", "--resume", "--json=r.json"];
-    scratch.pmuscope(other).exits(2).complains("is of other tests");
+    scratch.pmuscope(other).exits(2).complains("it has other tests");
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn any_program_is_run_under_policies() {
     let nodes = pmuscope_machine::Machine::host().topology().unwrap().nodes.len();
     of(&["--policies", "best", "--", "true"]).exits(0).prints("best");
     match nodes {
-        1 => of(&["--policies", "worst", "--", "true"]).exits(2).complains("takes two nodes"),
+        1 => of(&["--policies", "worst", "--", "true"]).exits(2).complains("needs two NUMA nodes"),
         _ => of(&["--policies", "worst", "--", "true"]).exits(0),
     };
     of(&["--policies", "as-is", "--", "/nonexistent"]).exits(127).complains("/nonexistent");
@@ -160,7 +160,7 @@ fn what_is_to_be_known_is_said_before_it_starts() {
         assert!(at("there is nothing to place") < at("Ctrl-C keeps what is done"), "{noted}");
     }
     let old = of(&[&["--tests", "4x1-bw-thread"][..], &run].concat());
-    old.exits(0).complains("4x1-bw-thread is a name of 2012: today 1x4-bw-thread");
+    old.exits(0).complains("4x1-bw-thread is the name of 2012 for 1x4-bw-thread");
     of(&["mem", "-a"]).exits(2).complains("--suite full");
     of(&["-p", "2", "-t", "3"]).exits(2).complains("workload memory --processes");
 }

@@ -41,10 +41,10 @@ fn threads_are_created_with_each_number_of_breakpoints_beside_none() {
 fn more_breakpoints_than_slots_are_refused_before_anything_runs() {
     let scratch = Scratch::new();
     let flags = ["bench", "breakpoint", "thread", "-b", "65", "--json=t.json"];
-    scratch.pmuscope(flags).exits(2).complains("65 breakpoints do not fit, this machine has ");
+    scratch.pmuscope(flags).exits(2).complains("65 breakpoints do not fit; a thread has ");
     assert!(!scratch.path("t.json").exists());
     let threads = ["bench", "breakpoint", "thread", "-b", "0", "-t", "1000000000"];
-    scratch.pmuscope(threads).exits(2).complains("1000000000 threads at once do not fit, ");
+    scratch.pmuscope(threads).exits(2).complains("cannot run 1000000000 threads at once: ");
     let nothing = ["bench", "breakpoint", "thread", "-r", "0"];
     scratch.pmuscope(nothing).exits(2).complains("--repeat 0: the number must be at least 1");
 }
@@ -75,7 +75,7 @@ fn a_hit_is_measured_by_what_is_done_with_it() {
     assert_eq!(file["status"], i32::from(!whole));
     assert!(runs.iter().all(|run| run["units"]["hit"] == 600.0));
     // Where programs are not allowed that arm is missing, and it says so.
-    let without_program = file["notices"].to_string().contains("No program at hits");
+    let without_program = file["notices"].to_string().contains("cannot run BPF programs at hits");
     assert_eq!(runs.len(), if without_program { 8 } else { 10 });
     let bytes: Vec<&Value> = file["series"]
         .as_array()

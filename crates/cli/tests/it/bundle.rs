@@ -99,7 +99,7 @@ fn what_cannot_be_bundled_is_refused_and_damage_is_told() {
     bytes[at] ^= 1;
     fs::write(scratch.path("damaged"), bytes).unwrap();
     let outcome = scratch.pmuscope(["report", "-i", "damaged"]);
-    outcome.exits(0).complains("symbols in it are damaged").prints("chew");
+    outcome.exits(0).complains("its symbols are damaged").prints("chew");
 
     let recording = fs::read(scratch.path("a.data")).unwrap();
     let mut cut = recording[..recording.len() / 2].to_vec();

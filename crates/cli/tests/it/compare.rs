@@ -90,12 +90,12 @@ fn bad_input_is_named_with_what_to_type() {
             .exits(2)
             .complains(why);
     };
-    refused(&["--per", "request"], "has no unit of work called \"request\"");
+    refused(&["--per", "request"], "has a unit of work \"request\"");
     refused(&["--base", "d.json"], "Try: --base 1");
-    refused(&["-m", "("], "is no regular expression");
-    refused(&["--explain=bananas"], "no file has a figure called \"bananas\"");
+    refused(&["-m", "("], "is not a regular expression");
+    refused(&["--explain=bananas"], "cannot explain \"bananas\"");
     refused(&["--explain", "--cost", "x"], "--cost page-faults=2500");
-    refused(&["--explain", "--cost", "x=1"], "which no file has");
+    refused(&["--explain", "--cost", "x=1"], "--cost: no file has event");
     // A file after the flag is a file.
     scratch.pmuscope(["compare", "--explain", "a.json", "b.json"]).exits(0);
     scratch

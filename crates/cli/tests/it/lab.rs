@@ -211,7 +211,7 @@ fn bad_input_is_refused_before_a_guest_starts() {
     let kernel = scratch.path("kernel");
     std::fs::write(&kernel, "text").unwrap();
     let args = ["run", "--kernel", kernel.to_str().unwrap(), "--", "doctor"];
-    lab(&scratch, args).exits(2).complains("it is no kernel");
+    lab(&scratch, args).exits(2).complains("it is not a kernel");
     lab(&scratch, ["run", "--distance", "9", "--", "doctor"]).exits(2).complains("11 to 254");
     lab(&scratch, ["run", "--set", "x", "--", "doctor"]).exits(2).complains("NAME=VALUE");
     lab(&scratch, ["run"]).exits(2).complains("ARGS");

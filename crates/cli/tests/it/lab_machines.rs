@@ -126,7 +126,7 @@ fn what_a_user_may_not_is_said_with_what_to_type() {
     std::fs::create_dir(&cache).unwrap();
     command.args(["kernels", "--fetch", "6.1"]);
     let outcome = Outcome::of(&mut command);
-    outcome.exits(125).complains(&format!("cannot keep kernels in {}/kernels", cache.display()));
+    outcome.exits(125).complains(&format!("cannot store kernels in {}/kernels", cache.display()));
     outcome.complains("Permission denied").complains("Try: PMUSCOPE_CACHE");
     let (mut command, _) = as_nobody(&scratch);
     let secret = scratch.path("vmlinuz");

@@ -112,7 +112,7 @@ fn a_folder_that_goes_away_ends_the_recording_and_loses_nothing() {
     running.until("file", begun);
     std::fs::rename(scratch.path("here"), scratch.path("there")).unwrap();
     let said = running.said();
-    assert!(said.contains("recording could not go on: cannot create here/x.data"), "{said}");
+    assert!(said.contains("recording failed: cannot create here/x.data"), "{said}");
     let file = std::fs::read_dir(scratch.path("there")).unwrap().next().unwrap().unwrap().path();
     let info = Recording::at(file).everyone_agrees();
     assert!(info.complete && info.samples() > 1000, "{said}");

@@ -78,7 +78,7 @@ fn it_is_watched_by_its_control_file_and_stopped() {
         "--control",
         path.to_str().unwrap(),
     ];
-    scratch.pmuscope(again).exits(2).complains("one in use");
+    scratch.pmuscope(again).exits(2).complains("is in use");
     Control::stop(&path).unwrap();
     started.ends().exits(0).prints("\nGB/s total = ");
     assert_eq!(control.state().unwrap(), State::Ended);
@@ -103,7 +103,7 @@ fn a_process_that_dies_ends_the_others_and_is_named() {
     let victim = rustix::process::Pid::from_raw(threads[1].pid as i32).unwrap();
     rustix::process::kill_process(victim, rustix::process::Signal::KILL).unwrap();
     let outcome = started.ends();
-    outcome.exits(3).complains(&format!("process 1 of 3 (pid {})", threads[1].pid));
+    outcome.exits(3).complains(&format!("process 1 of 3 (PID {})", threads[1].pid));
     outcome.complains("signal: 9");
     for thread in threads {
         assert!(!std::path::Path::new(&format!("/proc/{}", thread.pid)).exists());
@@ -142,14 +142,14 @@ fn what_cannot_be_is_told_with_what_can() {
     };
     refused(&[], "such as --thread 256M");
     refused(&["--thread", "0"], "Try a number with B, K, M or G");
-    refused(&["--thread", "1000G", "--threads", "1000"], "Would fit: --thread ");
-    refused(&["--thread", "1M", "--cpus", "0,9999"], "--cpus names 2 tasks, and there are 1");
+    refused(&["--thread", "1000G", "--threads", "1000"], "Try: --thread ");
+    refused(&["--thread", "1M", "--cpus", "0,9999"], "--cpus names 2 tasks, but there are 1");
     refused(&["--thread", "1M", "--cpus", "9999"], "CPUs 9999 are not online");
     refused(&["--thread", "1M", "--policy", "bind:77"], "nodes 77 are not online");
     refused(&["--thread", "1M", "--policy", "bind"], "interleave:0-3");
-    refused(&["--process", "1M", "--process-locked", "2M"], "use at most that");
+    refused(&["--process", "1M", "--process-locked", "2M"], "use at most its 1048576 bytes");
     std::fs::write(scratch.path("other"), "my thesis").unwrap();
-    refused(&["--thread", "1M", "--control", "other"], "is no control file");
+    refused(&["--thread", "1M", "--control", "other"], "is not a control file");
     assert_eq!(std::fs::read(scratch.path("other")).unwrap(), b"my thesis");
 }
 
@@ -200,7 +200,7 @@ fn the_benchmark_refuses_what_has_no_sense() {
     refused(&["-r", "0"], "-r and --threads from 1");
     refused(&["--size", "x"], "Try a number with B, K, M or G");
     refused(&["--access", "chew"], "possible values: read, write");
-    refused(&["--size", "900000G", "-r", "1"], "Would fit: --thread ");
+    refused(&["--size", "900000G", "-r", "1"], "Try: --thread ");
     refused(&["--seconds", "0", "-r", "1"], "--seconds above 0");
 }
 
@@ -282,7 +282,7 @@ fn memory_lies_where_it_was_asked_to_and_an_emulator_has_no_speed() {
     let cpus: Vec<Option<u32>> = first.memory.unwrap().by_thread.iter().map(|t| t.cpu).collect();
     assert_eq!(cpus, [Some(3), Some(2)]);
     outcome.prints("weighted 3\n");
-    assert!(read("weighted").contains("(Linux has it from 6.9 on)"), "{}", read("weighted"));
+    assert!(read("weighted").contains("(needs Linux 6.9 or later)"), "{}", read("weighted"));
     if outcome.stderr.contains("emulated") {
         let once: WorkloadFacts = serde_json::from_str(&read("once.json")).unwrap();
         let once = once.memory.unwrap();

@@ -54,7 +54,7 @@ fn the_interrupt_is_taken_off_windows_that_are_longer() {
     assert!(!cost("0").exits(0).stdout.contains("each for"));
     let refused = cost("310");
     refused.exits(2).prints_nothing().complains("--interrupt-cost 310: windows have 300 cycles");
-    refused.complains("Try a number below");
+    refused.complains("Try: a smaller number");
 }
 
 #[test]

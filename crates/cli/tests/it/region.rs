@@ -42,7 +42,7 @@ fn a_loop_in_regions_is_reported_by_round() {
     let scratch = Scratch::new();
     let flags = ["--count", "task-clock,page-faults", "--rounds", "100000", "--regions", "20"];
     let count = [&["workload", "exact-loop"], &flags[..]].concat();
-    scratch.pmuscope(&count).exits(0).prints("/round ±95 %").prints("loop").prints("read(2)");
+    scratch.pmuscope(&count).exits(0).prints("/round (95% CI)").prints("loop").prints("read(2)");
     let json = scratch.pmuscope([&count[..], &["--json"]].concat());
     is_documented("region", &json.exits(0).stdout);
     let wrong = scratch.pmuscope(["workload", "exact-loop", "--count", "tusk-clock"]);

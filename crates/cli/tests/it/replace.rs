@@ -100,7 +100,7 @@ fn results_do_not_replace_recordings() {
     scratch
         .pmuscope(words("report -i a.data -o a.json"))
         .exits(2)
-        .complains("a.json: the file exists and is not JSON of pmuscope");
+        .complains("a.json: the file exists and is not pmuscope JSON");
     assert_eq!(fs::read(scratch.path("a.data")).unwrap(), before);
 }
 

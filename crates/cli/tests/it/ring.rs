@@ -19,7 +19,7 @@ fn two_processes_pass_packets_in_both_ways() {
         assert_eq!(producer == consumer, one, "{line}");
     }
     let outcome = scratch.pmuscope(["workload", "ring", "--processes", "3"]);
-    outcome.exits(2).complains("--processes: 1 or 2");
+    outcome.exits(2).complains("--processes: use 1 or 2");
 }
 
 #[test]

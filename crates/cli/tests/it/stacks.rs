@@ -248,7 +248,7 @@ fn a_bundle_unwinds_without_the_programs() {
     assert_eq!(shown(&scratch, "a.data.bundle"), before);
     // What it is good for.
     let (cut, ..) = summary(&scratch, "a.data");
-    assert!(cut["file missing or of another build"] > 0, "{cut:?}");
+    assert!(cut["file missing or from another build"] > 0, "{cut:?}");
 }
 
 #[test]

@@ -381,7 +381,9 @@ fn who_compares_what_is_told() {
     scratch.pmuscope(words).exits(0);
     let diff = scratch.pmuscope(["diff", "x.json", "x.json"]);
     diff.exits(2)
-        .complains("not with \"PERFILE2\". Two results of stat, sweep or bench: pmuscope compare");
+        .complains(
+            "not \"PERFILE2\". To compare two results of stat, sweep or bench: pmuscope compare"
+        );
     fs::write(scratch.path("x.data"), "PERFILE2 and more").unwrap();
     let compared = scratch.pmuscope(["compare", "x.data", "x.data"]);
     compared.exits(2).complains("x.data is a recording, not a run file").complains("pmuscope diff");

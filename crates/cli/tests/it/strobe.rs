@@ -132,8 +132,8 @@ fn what_loses_the_phase_is_seen_and_repaired() {
     assert!(disturbed.contains("exit 0: "), "{check}");
     assert!(alone.contains("0  0  0  0  0") && alone.contains("the method holds here"), "{check}");
     assert!(!alone.contains("seen by"), "{check}");
-    assert_eq!(seen(&check, "a period set by somebody else, CPU 0: "), "seen by lengths");
-    let limit = seen(&check, "a lower limit of the sampling rate, CPU 0: ");
+    assert_eq!(seen(&check, "a period set by another program, CPU 0: "), "seen by lengths");
+    let limit = seen(&check, "a lower sampling rate limit, CPU 0: ");
     assert_eq!(limit, "seen by throttle records");
     assert!(disturbed.contains("interrupted, so there is no verdict"), "{check}");
 }

@@ -426,7 +426,7 @@ fn what_cannot_be_watched_is_said() {
         scratch
             .pmuscope(["watch", "--when", "new > 0x1ffffffff", "level", "-p", &pid])
             .exits(2)
-            .complains("level has 4 bytes and never is 8589934591");
+            .complains("level has 4 bytes and cannot be 8589934591");
     }
     // A program whose watch is refused does not run.
     for target in ["countr", "step:w", "libnone!counter"] {

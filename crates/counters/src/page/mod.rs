@@ -6,9 +6,9 @@
 //! ```
 //!
 //! The kernel writes the page when it puts the event on a counter or takes it off, and at overflow: always
-//! on the CPU that runs the thread. So whatever happened between the two looks at the lock, a switch to
-//! another CPU too, changed it. The layout is that of `struct perf_event_mmap_page`
-//! (`include/uapi/linux/perf_event.h`), whose comment has the steps.
+//! on the CPU that runs the thread. So anything that happened between the two readings of the lock,
+//! including a migration to another CPU, changed it. The layout is that of `struct perf_event_mmap_page`
+//! (`include/uapi/linux/perf_event.h`), where a comment gives the steps.
 
 mod sys;
 

@@ -6,9 +6,9 @@ use std::os::fd::{AsRawFd as _, BorrowedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// The first page of an event's mapping, read-only and without a ring behind it.
+/// The first page of an event's mapping, read-only and without a ring buffer after it.
 ///
-/// The kernel does not hand it on to forked children (`VM_DONTCOPY`): there this value must be neither
+/// The kernel does not pass it on to forked children (`VM_DONTCOPY`): there this value must be neither
 /// used nor dropped.
 #[derive(Debug)]
 pub struct EventPage {

@@ -1,4 +1,5 @@
-//! A command that stands at its first own instruction: its libraries are mapped, nothing of it has run.
+//! A command stopped at its first own instruction: its libraries are mapped, and none of its code has
+//! run.
 //!
 //! ```text
 //!  us                                            child
@@ -9,12 +10,12 @@
 //!  close, detach ─────────────────────────────► goes on as if nothing had been; the signal is not delivered
 //! ```
 //!
-//! On arm64 the kernel gets a thread past a breakpoint by a single step, which a tracer that just lets it go would
-//! cancel: the thread's breakpoints would stay suspended from then on (`arch/arm64/kernel/hw_breakpoint.c`). There it
-//! is let go by a step, which the kernel takes for its own, and detached from a moment later.
+//! On arm64 the kernel moves a thread past a breakpoint by a single step, which a tracer that simply continues it
+//! would cancel: the thread's breakpoints would stay suspended from then on (`arch/arm64/kernel/hw_breakpoint.c`).
+//! There it is continued by a step, which the kernel treats as its own, and detached a moment later.
 //!
-//! A breakpoint whose overflow is a signal to the thread itself needs Linux 5.13. Where it cannot be had
-//! the command stands at its exec, without libraries.
+//! A breakpoint that signals its own thread on overflow needs Linux 5.13. Where that is not available
+//! the command is stopped at its exec, before libraries are mapped.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -33,8 +34,8 @@ const AT_ENTRY: u64 = 9;
 const PTRACE_EVENT_EXEC: i32 = 4;
 const STEPS_OVER_BREAKPOINTS: bool = cfg!(target_arch = "aarch64");
 
-/// A child that stands until [`StoppedChild::go`], on the thread that stopped it. Dropped before that, it is
-/// killed, without having run.
+/// A child that is stopped until [`StoppedChild::go`], on the thread that stopped it. If dropped before
+/// that, it is killed without having run.
 #[derive(Debug)]
 pub struct StoppedChild {
     pid: Pid,
@@ -83,7 +84,7 @@ impl HeldChild {
             let Some(signal) = status.stopping_signal() else {
                 // It has ended; what it says is kept for who waits for it.
                 self.keep(status);
-                return Err(io::Error::other("it ended before it had begun"));
+                return Err(io::Error::other("it ended before its entry point"));
             };
             stopped.stopped = true;
             if is_wanted(status) {

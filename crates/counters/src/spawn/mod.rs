@@ -180,8 +180,8 @@ impl HeldChild {
         Ok(ready > 0 && self.try_wait()?.is_some())
     }
 
-    /// Waits for its end; a command goes on as long as it takes, it is the user's work. After an interrupt it usually
-    /// had the same signal as we; if it does not end by that, it gets one.
+    /// Waits for its end; a command may run as long as it takes, as it is the user's work. After an interrupt it
+    /// usually got the same signal as this process; if that does not end it, it is sent one.
     ///
     /// # Errors
     /// The errno of `waitpid(2)`.

@@ -1,4 +1,4 @@
-//! A child that does small errands where this process is not: in another cgroup.
+//! A child that runs small tasks in another cgroup than this process.
 //!
 //! ```text
 //!  parent                           child
@@ -16,11 +16,11 @@ use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
 use super::sys;
 
-/// Words of a request, and of its answer.
+/// Number of words of a request, and of its answer.
 pub const WORDS: usize = 24;
 
-/// A child that answers requests until this value goes. It has all descriptors that were open when it
-/// was forked.
+/// A child that answers requests until this value is dropped. It has all descriptors that were open
+/// when it was forked.
 #[derive(Debug)]
 pub struct Server {
     pid: Pid,
@@ -49,10 +49,10 @@ impl Server {
         self.pid.as_raw_nonzero().get() as u32
     }
 
-    /// Has an errand done.
+    /// Runs a task in the child.
     ///
     /// # Errors
-    /// [`io::ErrorKind::UnexpectedEof`] or [`io::ErrorKind::BrokenPipe`] where the child is gone.
+    /// [`io::ErrorKind::UnexpectedEof`] or [`io::ErrorKind::BrokenPipe`] if the child has ended.
     pub fn ask(&mut self, request: &[u64; WORDS]) -> io::Result<[u64; WORDS]> {
         let Some(requests) = &mut self.requests else {
             return Err(io::ErrorKind::BrokenPipe.into());

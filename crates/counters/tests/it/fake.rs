@@ -108,7 +108,7 @@ fn threads_that_ended_are_passed_over_and_none_left_is_an_error() {
     let error = open(&kernel, &tasks(&[11]), requests(), RingSize::AtMost(PAGE)).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "no thread is left to observe: thread 11 ended before its events could be opened"
+        "no thread left to observe: thread 11 ended before its events could be opened"
     );
 }
 
@@ -146,7 +146,7 @@ fn rings_shrink_when_others_hold_the_budget_unless_the_size_was_asked_for() {
     let error =
         open(&limited(), &scope, vec![request(0, None)], RingSize::Exactly(16 * PAGE)).unwrap_err();
     let text = error.to_string();
-    assert!(text.starts_with("cannot map 2 rings of 64 KiB: mmap: EPERM"), "{text}");
+    assert!(text.starts_with("cannot map 2 ring buffers of 64 KiB: mmap: EPERM"), "{text}");
     assert!(text.contains("Try: -m "), "{text}");
     let odd = open(&limited(), &scope, vec![request(0, None)], RingSize::Exactly(5000));
     assert!(matches!(odd, Err(CountersError::RingSize(5000))));
@@ -174,5 +174,6 @@ fn a_refused_sideband_is_named_with_the_events_that_were_asked_for() {
     let events = vec![request(software::DUMMY, None), request(0, None), request(1, None)];
     let error = open(&kernel, &Scope::Cpus(cpus(1)), events, RingSize::AtMost(PAGE)).unwrap_err();
     let text = error.to_string();
-    assert!(text.contains("(mappings and tasks, for event-0, event-1) on CPU 0"), "{text}");
+    let named = "(sideband events: mmap, comm, fork, exit; for event-0, event-1) on CPU 0";
+    assert!(text.contains(named), "{text}");
 }

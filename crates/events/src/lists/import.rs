@@ -80,7 +80,7 @@ pub fn import(
         let (own, of_list) = ((midr.variant, midr.revision), product.revision?);
         (of_list > own).then(|| {
             let (made_for, (variant, revision)) = (&file.made_for, own);
-            format!("{made_for} is later than this CPU's r{variant}p{revision}")
+            format!("{made_for} is newer than this CPU (r{variant}p{revision})")
         })
     });
     let newer = newer.collect();

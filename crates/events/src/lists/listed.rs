@@ -68,10 +68,13 @@ pub struct Listed {
 #[non_exhaustive]
 pub enum NotCountable {
     /// Its threshold is looked at by precise sampling only; a counter would stay at zero.
-    #[error("needs a PEBS threshold: it is for sampling (record -e {0}:pp), a count of it stays 0")]
+    #[error("needs a PEBS threshold: for sampling only (record -e {0}:pp), its count stays 0")]
     PebsThreshold(String),
     /// It needs a register for which the kernel has no term.
-    #[error("needs register {register:#x}, and {unit} has no term for it{}", term.map_or_else(String::new, |term| format!(" (it would be {term})")))]
+    #[error(
+        "needs register {register:#x}, for which {unit} has no term{}",
+        term.map_or_else(String::new, |term| format!(" (it would be {term})"))
+    )]
     Register {
         /// The register.
         register: u32,

@@ -51,8 +51,8 @@ pub enum ListError {
     },
     /// It is not JSON, or none of the known forms.
     #[error(
-        "{}: {why}. Known are event lists in the JSON of Intel's perfmon, of Arm's telemetry, and \
-         of perf list -j", path.display()
+        "{}: {why}. Supported: event lists in JSON from Intel's perfmon, Arm's telemetry, and perf \
+         list -j", path.display()
     )]
     Form {
         /// The file.
@@ -62,8 +62,8 @@ pub enum ListError {
     },
     /// Its lists are for other CPUs.
     #[error(
-        "{}: {why}. Try: a list for this CPU, what perf list -j prints here, or --all to keep it for \
-         other machines", path.display()
+        "{}: {why}. Try: a list for this CPU, the output of perf list -j on this machine, or --all \
+         to keep it for other machines", path.display()
     )]
     OtherCpus {
         /// The folder or the file.
@@ -73,12 +73,12 @@ pub enum ListError {
     },
     /// There is nothing in it.
     #[error(
-        "{}: no events in it. Known are event lists in the JSON of Intel's perfmon, of Arm's telemetry, \
-         and of perf list -j, in files that end in .json", .0.display()
+        "{}: it contains no events. Supported: event lists in JSON from Intel's perfmon, Arm's \
+         telemetry, and perf list -j, in files that end in .json", .0.display()
     )]
     Empty(PathBuf),
     /// More than this version reads.
-    #[error("{}: {what}; that is no event list", path.display())]
+    #[error("{}: {what}, too large for an event list", path.display())]
     TooLarge {
         /// The file or folder.
         path: PathBuf,
@@ -214,7 +214,7 @@ fn none_is_for(folder: &Folder, identity: &Identity) -> String {
         1 => "the list is not for this CPU".to_owned(),
         number => format!("none of its {number} lists is for this CPU"),
     };
-    format!("{subject}, {identity}, but for {}", few(cpus))
+    format!("{subject} ({identity}), only for {}", few(cpus))
 }
 
 /// Names of CPUs in a sentence: of many the first ones, and how many more.

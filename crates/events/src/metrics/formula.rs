@@ -32,10 +32,10 @@ pub enum FormulaError {
         expected: &'static str,
     },
     /// The text ends too early.
-    #[error("it ends where {0} should follow")]
+    #[error("it ends where {0} is expected")]
     Ends(&'static str),
     /// A function that does not exist.
-    #[error("there is no function \"{name}\" at {at}; known are total, min, max and above")]
+    #[error("unknown function \"{name}\" at {at}: functions are total, min, max and above")]
     Function {
         /// Its name.
         name: String,
@@ -43,7 +43,7 @@ pub enum FormulaError {
         at: usize,
     },
     /// A number that cannot be read.
-    #[error("\"{text}\" at {at} is no number")]
+    #[error("\"{text}\" at {at} is not a number")]
     Number {
         /// As it stands there.
         text: String,
@@ -51,7 +51,7 @@ pub enum FormulaError {
         at: usize,
     },
     /// Too many parentheses in each other.
-    #[error("more than {DEEPEST} parentheses in each other")]
+    #[error("more than {DEEPEST} nested parentheses")]
     Deep,
 }
 
@@ -130,7 +130,7 @@ impl Formula {
         parser.spaces();
         match parser.chars.peek() {
             None => Ok(Self { text: text.to_owned(), root, variables: parser.variables }),
-            Some(_) => Err(parser.unexpected("an operator between spaces, or the end")),
+            Some(_) => Err(parser.unexpected("an operator with spaces around it, or the end")),
         }
     }
 
@@ -399,17 +399,20 @@ mod tests {
     #[test]
     fn errors_say_what_and_where() {
         let error = |text: &str| Formula::parse(text).unwrap_err().to_string();
-        assert_eq!(error("cycles /"), "it ends where a number, an event or ( should follow");
+        assert_eq!(error("cycles /"), "it ends where a number, an event or ( is expected");
         assert_eq!(error("1 + )"), "\")\" at 5: expected a number, an event or (");
-        assert_eq!(error("(a"), "it ends where ) should follow");
-        assert_eq!(error("a b"), "\"b\" at 3: expected an operator between spaces, or the end");
+        assert_eq!(error("(a"), "it ends where ) is expected");
+        assert_eq!(
+            error("a b"),
+            "\"b\" at 3: expected an operator with spaces around it, or the end"
+        );
         assert_eq!(
             error("2 * sum(a)"),
-            "there is no function \"sum\" at 5; known are total, min, max and above"
+            "unknown function \"sum\" at 5: functions are total, min, max and above"
         );
-        assert_eq!(error("1.2.3"), "\"1.2.3\" at 1 is no number");
-        assert_eq!(error(&"(".repeat(99)), "more than 50 parentheses in each other");
-        assert_eq!(error(&"-".repeat(99)), "more than 50 parentheses in each other");
+        assert_eq!(error("1.2.3"), "\"1.2.3\" at 1 is not a number");
+        assert_eq!(error(&"(".repeat(99)), "more than 50 nested parentheses");
+        assert_eq!(error(&"-".repeat(99)), "more than 50 nested parentheses");
     }
 
     #[test]

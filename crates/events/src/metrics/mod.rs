@@ -48,7 +48,7 @@ pub enum Wrong {
     #[error("expected NAME [unit] = FORMULA, [group], or alias NAME = EVENT, EVENT")]
     Form,
     /// A metric without a group above it.
-    #[error("{0} belongs to no group: put a line such as [mine] above it")]
+    #[error("{0} belongs to no group. Try: a line such as [mine] above it")]
     NoGroup(String),
     /// A formula that cannot be read.
     #[error("formula of {name}: {why}")]
@@ -233,11 +233,11 @@ mod tests {
         let error = |text: &str| Metrics::default().add(text).unwrap_err().to_string();
         assert_eq!(
             error("# x\n\nCPI = a"),
-            "line 3: CPI belongs to no group: put a line such as [mine] above it"
+            "line 3: CPI belongs to no group. Try: a line such as [mine] above it"
         );
         assert_eq!(
             error("[a]\nCPI = a /"),
-            "line 2: formula of CPI: it ends where a number, an event or ( should follow"
+            "line 2: formula of CPI: it ends where a number, an event or ( is expected"
         );
         assert!(error("CPI").contains("expected NAME [unit] = FORMULA"));
     }

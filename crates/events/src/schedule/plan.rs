@@ -39,7 +39,7 @@ pub struct Run {
 #[non_exhaustive]
 pub enum RefusedBecause {
     /// The unit has none of the counters that the event can use.
-    #[error("it counts only on {wanted}, and {unit} has {present}")]
+    #[error("it counts only on {wanted}, but {unit} has {present}")]
     NoCounter {
         /// Counters it can use.
         wanted: String,
@@ -50,14 +50,15 @@ pub enum RefusedBecause {
     },
     /// Its counters are always in use.
     #[error(
-        "others count on {unit} all the time (the NMI watchdog?), and leave no counter that it can use"
+        "other users hold counters of {unit} permanently (the NMI watchdog?) and leave none that \
+         it can use"
     )]
     Taken {
         /// The unit.
         unit: String,
     },
     /// There is no unit of this index.
-    #[error("there is no such unit")]
+    #[error("no such PMU")]
     NoUnit,
     /// A trial on the machine failed; why.
     #[error("{0}")]

@@ -105,8 +105,7 @@ impl Proof<'_> {
                 (None, Trial::Refused(why)) => return Err(RefusedBecause::Trial(why)),
                 (None, _) => {
                     let why = format!(
-                        "{} does not count it even with nothing else: it opens, and stays off its \
-                         counters",
+                        "{} does not count it even on its own: it opens but never gets a counter",
                         shape.unit
                     );
                     return Err(RefusedBecause::Trial(why));

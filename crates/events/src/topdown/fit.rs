@@ -28,16 +28,17 @@ pub struct Fitted {
 #[non_exhaustive]
 pub enum Unfit {
     /// There is no PMU of a core.
-    #[error("this machine shows no counters of its CPU. See: pmuscope doctor")]
+    #[error("no hardware PMU. Try: pmuscope doctor")]
     NoPmu,
     /// Its cores are of several kinds.
     #[error(
-        "this CPU has cores of several kinds ({0}), whose slots are not the same. No method is known for both"
+        "this CPU has cores of several kinds ({0}) with different slots, and no method covers all \
+         of them"
     )]
     Hybrid(String),
     /// Events are missing.
     #[error(
-        "{unit} does not have {}, and the nearest method ({about}) needs them. Try: pmuscope list topdown, or \
+        "{unit} lacks {}, which the closest method ({about}) needs. Try: pmuscope list topdown, or \
          event lists of the CPU's vendor (pmuscope events import)", .missing.join(", ")
     )]
     Missing {
@@ -95,7 +96,7 @@ pub fn fit(methods: &[Method], catalog: &dyn Catalog, smt: bool) -> Result<Fitte
     Err(nearest.unwrap_or_else(|| Unfit::Missing {
         unit: unit.name.clone(),
         about: "top-down analysis".to_owned(),
-        missing: vec!["events of slots".to_owned()],
+        missing: vec!["slots events".to_owned()],
     }))
 }
 

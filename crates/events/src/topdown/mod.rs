@@ -116,7 +116,7 @@ fn read(text: &str) -> Result<Vec<Method>, String> {
             }
             continue;
         };
-        let (name, about) = head.split_once(" = ").ok_or_else(|| format!("{line}: no words"))?;
+        let (name, about) = head.split_once(" = ").ok_or_else(|| format!("{line}: no text"))?;
         let (name, about) = (name.to_owned(), about.to_owned());
         methods.push(Method { name, about, together: Vec::new(), categories: Vec::new() });
         formulas.push("[topdown]\n".to_owned());

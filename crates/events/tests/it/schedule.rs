@@ -407,16 +407,17 @@ fn what_cannot_be_counted_is_refused_with_the_reason() {
     };
     assert_eq!(
         why(&haswell(true, false), counters(0x30)),
-        "it counts only on general counters 4, 5, and cpu has general counters 0 to 3 with SMT on \
+        "it counts only on general counters 4, 5, but cpu has general counters 0 to 3 with SMT on \
          and fixed counters 0, 1, 2"
     );
     assert_eq!(
         why(&Shape::new("uncore_cbox_0", 2), Constraint { fixed: 1, ..counters(0) }),
-        "it counts only on fixed counter 0, and uncore_cbox_0 has general counters 0 to 1"
+        "it counts only on fixed counter 0, but uncore_cbox_0 has general counters 0 to 1"
     );
     assert_eq!(
         why(&Shape::new("cpu", 1).with_watchdog(None), Constraint::any()),
-        "others count on cpu all the time (the NMI watchdog?), and leave no counter that it can use"
+        "other users hold counters of cpu permanently (the NMI watchdog?) and leave none that it \
+         can use"
     );
     let nowhere = plan(&[], &[], &on(3, &[Constraint::any()]));
     assert_eq!(nowhere.refused[0].why, RefusedBecause::NoUnit);

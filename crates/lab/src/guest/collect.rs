@@ -26,7 +26,7 @@ pub(super) fn results(
     let (mut pieces, mut contents) = (Vec::new(), Vec::new());
     let mut take = |name: String, path: &Path, mode: u32| {
         let content = std::fs::read(path)
-            .map_err(|error| format!("cannot read {} at the end: {error}", path.display()))?;
+            .map_err(|error| format!("cannot read {} after the command: {error}", path.display()))?;
         pieces.push(JobFile { name, mode, bytes: content.len() as u64 });
         contents.push(content);
         Ok::<(), String>(())

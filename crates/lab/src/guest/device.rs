@@ -13,7 +13,7 @@ const DEVICE: &str = "0x1110";
 
 pub(super) fn open() -> Result<Sender, String> {
     let folder = find(Path::new("/sys/bus/pci/devices"))
-        .ok_or("no memory is shared with the host: the kernel found no device 1af4:1110 on PCI")?;
+        .ok_or("no memory is shared with the host: the kernel found no PCI device 1af4:1110")?;
     let failed = |what: &str, error: std::io::Error| {
         format!("cannot {what} the memory shared with the host, {}: {error}", folder.display())
     };

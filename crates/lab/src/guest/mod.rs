@@ -36,7 +36,7 @@ pub fn guest() -> Result<std::convert::Infallible, LabError> {
     }
     if let Err(why) = work() {
         // The serial line is all that is left.
-        eprintln!("pmuscope: {why}");
+        eprintln!("error: {why}");
     }
     rustix::fs::sync();
     loop {
@@ -67,7 +67,7 @@ fn work() -> Result<(), String> {
         return Ok(());
     }
     let why = format!(
-        "the results take {} MiB, the memory for them is {} MiB. Try: --results {}M",
+        "the results need {} MiB, but only {} MiB are reserved for them. Try: --results {}M",
         packed.len() >> 20,
         sender.room() >> 20,
         (packed.len() >> 20).next_power_of_two() * 2
@@ -79,7 +79,7 @@ fn work() -> Result<(), String> {
 
 fn job() -> Result<Job, String> {
     let bytes = std::fs::read(JOB).map_err(|error| format!("cannot read {JOB}: {error}"))?;
-    serde_json::from_slice(&bytes).map_err(|error| format!("cannot understand {JOB}: {error}"))
+    serde_json::from_slice(&bytes).map_err(|error| format!("cannot parse {JOB}: {error}"))
 }
 
 fn run(job: &Job, begun: &Answer, sender: &Sender) -> Result<(Answer, Vec<Vec<u8>>), String> {
@@ -88,7 +88,7 @@ fn run(job: &Job, begun: &Answer, sender: &Sender) -> Result<(Answer, Vec<Vec<u8
     }
     let folder = PathBuf::from(&job.folder);
     std::fs::create_dir_all(&folder)
-        .map_err(|error| format!("cannot make the folder {}: {error}", job.folder))?;
+        .map_err(|error| format!("cannot create the folder {}: {error}", job.folder))?;
     let before = collect::snapshot(&folder);
     sender.is(GuestState::Runs);
     let clock = Instant::now();
@@ -130,7 +130,7 @@ fn command(job: &Job, folder: &Path, sender: &Sender) -> io::Result<(i32, bool)>
             Ok(status) => break status?,
             Err(RecvTimeoutError::Timeout) => progress.tell(sender),
             Err(RecvTimeoutError::Disconnected) => {
-                return Err(io::Error::other("nobody waited for it"));
+                return Err(io::Error::other("its status was not collected"));
             }
         }
         let signal = match asked {

@@ -23,7 +23,7 @@ pub(super) fn download(
     let apt = Apt::with_lists(cache, arch, notice)?;
     let packages = choose(&apt.packages()?, name, arch);
     if packages.is_empty() {
-        let why = "the package lists of apt have none. Try: pmuscope lab kernels --available";
+        let why = "apt's package lists have none. Try: pmuscope lab kernels --available";
         return Err(no(why.to_owned()));
     }
     std::fs::create_dir_all(cache.path()).map_err(LabError::cache(cache.path()))?;
@@ -130,7 +130,7 @@ impl Apt {
             notice("reading apt's package lists");
             let update = own.run("apt-get", &["update"])?;
             if !has(&own)? {
-                let why = format!("apt-get update did not find any: {}", complaint(&update));
+                let why = format!("apt-get update found none: {}", complaint(&update));
                 return Err(LabError::NoKernel { name: String::new(), arch, why });
             }
         }
@@ -160,7 +160,7 @@ impl Apt {
         }
         let mut files = std::fs::read_dir(folder).map_err(io)?.flatten().map(|e| e.path());
         let file = files.find(|path| path.extension().is_some_and(|e| e == "deb"));
-        let file = file.ok_or_else(|| format!("{package} was downloaded and is not there"))?;
+        let file = file.ok_or_else(|| format!("{package} was downloaded but is missing"))?;
         unpack(&file, folder).map_err(fail)?;
         Ok(folder.clone())
     }
@@ -222,7 +222,8 @@ fn unpack(package: &Path, folder: &Path) -> Result<(), LabError> {
 fn started(program: &str, source: std::io::Error) -> LabError {
     if source.kind() == std::io::ErrorKind::NotFound {
         let source = std::io::Error::other(
-            "it is not here; kernels are fetched on Debian and Ubuntu only. Try: --kernel FILE",
+            "it is not installed; kernels are downloaded on Debian and Ubuntu only. Try: --kernel \
+             FILE",
         );
         return LabError::Start { program: program.to_owned(), source };
     }

@@ -113,7 +113,7 @@ impl Cache {
             std::fs::remove_dir_all(&unfinished).map_err(LabError::file("remove", &unfinished))?;
         }
         self.read(arch, release)
-            .ok_or_else(|| std::io::Error::other("it is not there after it was written"))
+            .ok_or_else(|| std::io::Error::other("it is missing after it was written"))
             .map_err(LabError::file("keep", &folder))
     }
 

@@ -108,7 +108,7 @@ impl Kernels {
     pub fn of_host(&self, arch: Arch) -> Result<GuestKernel, LabError> {
         let no = |why: String| LabError::NoKernel { name: HOST.to_owned(), arch, why };
         if arch != Arch::host()? {
-            return Err(no(format!("this machine is of {}", std::env::consts::ARCH)));
+            return Err(no(format!("this machine is {}", std::env::consts::ARCH)));
         }
         let image = self.boot.join(format!("vmlinuz-{}", self.running));
         match std::fs::File::open(&image) {
@@ -187,11 +187,11 @@ fn wrong_format(bytes: &[u8], arch: Arch) -> Option<String> {
         Arch::Aarch64 if arm || at(0, &[0x1f, 0x8b]) => None,
         Arch::X86_64 if arm => Some("it is a kernel for aarch64".to_owned()),
         Arch::Aarch64 if x86 => Some("it is a kernel for x86_64".to_owned()),
-        Arch::X86_64 => Some("it is no kernel (a bzImage or vmlinuz)".to_owned()),
+        Arch::X86_64 => Some("it is not a kernel (a bzImage or vmlinuz)".to_owned()),
         Arch::Aarch64 if at(4, b"zimg") => {
             Some("it is packed for firmware (EFI zboot), which QEMU 7.2 cannot unpack".to_owned())
         }
-        Arch::Aarch64 => Some("it is no kernel (an Image or vmlinuz)".to_owned()),
+        Arch::Aarch64 => Some("it is not a kernel (an Image or vmlinuz)".to_owned()),
     }
 }
 
@@ -256,7 +256,7 @@ mod tests {
         let text = folder.path().join("text");
         std::fs::write(&text, "hello").unwrap();
         let error = find(&text).unwrap_err().to_string();
-        assert!(error.contains("it is no kernel"), "{error}");
+        assert!(error.contains("it is not a kernel"), "{error}");
         let kernels = Kernels { cache: None, boot: folder.path().into(), running: "y".into() };
         let error = kernels.find(HOST, Arch::X86_64, &mut |_| {}).unwrap_err().to_string();
         assert!(error.contains("vmlinuz-y") && error.contains("Try: --kernel"), "{error}");

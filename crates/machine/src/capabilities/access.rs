@@ -48,8 +48,8 @@ pub(crate) fn refusal(facts: &Facts, need: Need, effect: &str) -> Option<Capabil
         return None;
     }
     let Some(paranoid) = facts.limits.perf_event_paranoid else {
-        let why = "this kernel is built without performance events (CONFIG_PERF_EVENTS), or hides \
-                   /proc/sys/kernel/perf_event_paranoid";
+        let why = "this kernel was built without performance events (CONFIG_PERF_EVENTS), or hides \
+            /proc/sys/kernel/perf_event_paranoid";
         return reason(why.to_owned(), None);
     };
     let granted = facts.rights.can_watch_all() || paranoid <= need.level();
@@ -70,7 +70,7 @@ fn paranoid_sentence(facts: &Facts, paranoid: i32) -> String {
     let capability = if facts.kernel.version < (5, 8) { "CAP_SYS_ADMIN" } else { "CAP_PERFMON" };
     let rights = &facts.rights;
     let lack = if !rights.initial_user_namespace && (rights.perfmon || rights.sys_admin) {
-        format!("{capability} of this user namespace does not count")
+        format!("{capability} of this user namespace has no effect")
     } else {
         format!("pmuscope has no {capability}{}", root_hint(facts))
     };
@@ -89,9 +89,10 @@ pub(crate) fn sudo(facts: &Facts, command: &str) -> Option<Fix> {
 
 /// Settings allow it, and yet the kernel refused.
 fn filtered(facts: &Facts, errno: &str) -> (String, Option<Fix>) {
-    let what = format!("perf_event_open gives {errno} although the kernel's settings allow it");
+    let what =
+        format!("perf_event_open fails with {errno} although the kernel's settings allow it");
     if facts.virtualization.seccomp == Some(true) {
-        let why = format!("{what}: a seccomp filter, as containers have it");
+        let why = format!("{what}: a seccomp filter, as in containers");
         return (why, Some(Fix::text(container_option(facts))));
     }
     (format!("{what}: a security module, or a hypervisor"), None)
@@ -115,7 +116,7 @@ pub(crate) fn tracepoints(facts: &Facts) -> Vec<CapabilityReason> {
         let why = of.why.clone().unwrap_or_else(|| "tracefs cannot be read".to_owned());
         let as_root = || sudo(facts, "pmuscope record -e SYSTEM:NAME");
         let fix = of.fix.map(Fix::text).or_else(as_root);
-        reasons.push(CapabilityReason { effect: "no names of tracepoints".to_owned(), why, fix });
+        reasons.push(CapabilityReason { effect: "no tracepoint names".to_owned(), why, fix });
     }
     reasons.extend(refusal(facts, Need::RawTracepoints, "no tracepoints"));
     reasons

@@ -40,14 +40,14 @@ pub(super) fn younger_kernel(facts: &Facts) -> Vec<CapabilityReason> {
     if version < EXACT_LOSS {
         reasons.extend(one(
             "loss counted from LOST records",
-            format!("Linux {} has no count of lost samples per event (6.0 has)", text(version)),
+            format!("Linux {} does not count lost samples per event (6.0 does)", text(version)),
             None,
         ));
     }
     if version < BUILD_IDS {
         reasons.extend(one(
-            "build ids read from files at the end",
-            format!("Linux {} puts no build ids into mmap records (5.12 does)", text(version)),
+            "build IDs read from files at the end",
+            format!("Linux {} puts no build IDs into mmap records (5.12 does)", text(version)),
             None,
         ));
     }
@@ -69,14 +69,15 @@ pub(super) fn no_counters(facts: &Facts) -> Vec<CapabilityReason> {
             }
             None => {
                 let why = facts.units.why.clone();
-                one(effect, why.unwrap_or_else(|| "the CPU shows no PMU".to_owned()), None)
+                one(effect, why.unwrap_or_else(|| "the kernel found no PMU".to_owned()), None)
             }
         };
     }
     match facts.probes.cycles {
         Probe::Refused(errno) if errno != libc::EACCES && errno != libc::EPERM => {
             let said = facts.probes.cycles.refusal().unwrap_or_default();
-            one(effect, format!("the kernel has a PMU, and counting cycles gives {said}"), None)
+            let why = format!("the kernel has a PMU, but counting cycles fails with {said}");
+            one(effect, why, None)
         }
         _ => vec![],
     }
@@ -91,12 +92,12 @@ fn virtual_pmu(hypervisor: &str) -> &'static str {
         "VMware" => "in the VM's settings: Virtualize CPU performance counters (vpmc.enable)",
         "Hyper-V" => "on the host: Set-VMProcessor NAME -Perfmon @(\"pmu\")",
         "Xen" => "on the host: boot Xen with vpmu=on",
-        _ => "a machine with a PMU, or a virtual one if the hypervisor offers it",
+        _ => "a machine with a PMU, or a virtual PMU if the hypervisor offers one",
     }
 }
 
 pub(super) fn software_clock(facts: &Facts) -> Vec<CapabilityReason> {
-    renamed(no_counters(facts), "software clock in place of cycles")
+    renamed(no_counters(facts), "software timer instead of cycles")
 }
 
 pub(super) fn watchdog(facts: &Facts) -> Vec<CapabilityReason> {
@@ -130,7 +131,7 @@ pub(super) fn one_namespace(facts: &Facts) -> Vec<CapabilityReason> {
     }
     one(
         "processes outside the container have neither names nor functions",
-        "this pid namespace does not show the processes of the machine",
+        "this PID namespace hides the processes of the machine",
         Some(Fix::text("run pmuscope on the host, or in a container with --pid=host")),
     )
 }
@@ -146,7 +147,7 @@ pub(super) fn descriptors(facts: &Facts) -> Vec<CapabilityReason> {
     }
     one(
         "too few descriptors",
-        format!("2 events x {cpus} CPUs need {needed} descriptors, the limit is {}", limit.hard),
+        format!("2 events x {cpus} CPUs need {needed} descriptors; the limit is {}", limit.hard),
         Some(Fix::text(format!("sudo prlimit --pid $$ --nofile={needed}"))),
     )
 }
@@ -157,8 +158,8 @@ pub(super) fn small_rings(facts: &Facts) -> Vec<CapabilityReason> {
     let page = facts.ring_budget.page_bytes;
     let enough = (ENOUGH_RING_BYTES + page) / 1024;
     one(
-        format!("rings of only {} KiB", largest / 1024),
-        "perf_event_mlock_kb and RLIMIT_MEMLOCK allow no larger ring for every CPU",
+        format!("ring buffers of only {} KiB", largest / 1024),
+        "perf_event_mlock_kb and RLIMIT_MEMLOCK allow no larger ring buffer per CPU",
         Some(Fix::sysctl(facts, "kernel.perf_event_mlock_kb", enough as i64)),
     )
 }
@@ -168,7 +169,7 @@ pub(super) fn cgroups(facts: &Facts) -> Vec<CapabilityReason> {
         return vec![];
     }
     one(
-        "no cgroup to name",
+        "no cgroups",
         "no cgroup hierarchy with performance events is mounted",
         Some(Fix::text("sudo mount -t cgroup2 none /sys/fs/cgroup")),
     )
@@ -178,7 +179,8 @@ pub(super) fn no_own_cgroup(facts: &Facts) -> Vec<CapabilityReason> {
     if facts.rights.euid == Some(0) {
         return vec![];
     }
-    one("no cgroup to make", "only root may make cgroups here", Some(Fix::text("sudo pmuscope …")))
+    let fix = Fix::text("sudo pmuscope …");
+    one("cannot create cgroups", "only root may create cgroups here", Some(fix))
 }
 
 pub(super) fn no_branches(facts: &Facts) -> Vec<CapabilityReason> {
@@ -188,7 +190,7 @@ pub(super) fn no_branches(facts: &Facts) -> Vec<CapabilityReason> {
     }
     let reasons = renamed(no_counters(facts), effect);
     if reasons.is_empty() {
-        return one(effect, "the PMU has no branch stack that the kernel uses", None);
+        return one(effect, "the kernel supports no branch stack on this PMU", None);
     }
     reasons
 }
@@ -199,10 +201,10 @@ pub(super) fn no_breakpoints(facts: &Facts) -> Vec<CapabilityReason> {
         Probe::Works => vec![],
         Probe::Refused(errno) if errno != libc::EACCES && errno != libc::EPERM => {
             let said = facts.probes.breakpoint.refusal().unwrap_or_default();
-            one(effect, format!("opening a breakpoint gives {said}"), None)
+            one(effect, format!("opening a breakpoint fails with {said}"), None)
         }
         _ if facts.units.has("breakpoint") => vec![],
-        _ => one(effect, "this kernel has no hardware breakpoints for this CPU", None),
+        _ => one(effect, "this kernel does not support hardware breakpoints on this CPU", None),
     }
 }
 
@@ -212,7 +214,7 @@ pub(super) fn low_rate(facts: &Facts) -> Vec<CapabilityReason> {
     let mut why = format!("kernel.perf_event_max_sample_rate is {rate}");
     if let Some(percent @ 1..100) = facts.limits.perf_cpu_time_max_percent {
         why +=
-            &format!("; the kernel lowers it when sampling takes more than {percent} % of a CPU");
+            &format!("; the kernel lowers it when sampling takes more than {percent}% of a CPU");
     }
     one(
         format!("at most {rate} samples/s per CPU"),
@@ -222,7 +224,7 @@ pub(super) fn low_rate(facts: &Facts) -> Vec<CapabilityReason> {
 }
 
 pub(super) fn no_io_uring(facts: &Facts) -> Vec<CapabilityReason> {
-    let effect = "a writer thread in place of io_uring";
+    let effect = "a writer thread instead of io_uring";
     let allowed = Some(Fix::sysctl(facts, "kernel.io_uring_disabled", 0));
     match (facts.probes.io_uring, facts.limits.io_uring_disabled) {
         (Probe::Works, _) | (Probe::NotTried, None | Some(0)) => vec![],
@@ -233,10 +235,10 @@ pub(super) fn no_io_uring(facts: &Facts) -> Vec<CapabilityReason> {
         (probe, _) => {
             let said = probe.refusal().unwrap_or_default();
             let filter = match facts.virtualization.seccomp {
-                Some(true) => "a seccomp filter, as containers have it",
+                Some(true) => "a seccomp filter, as in containers",
                 _ => "a security module",
             };
-            one(effect, format!("io_uring_setup gives {said}: {filter}"), None)
+            one(effect, format!("io_uring_setup fails with {said}: {filter}"), None)
         }
     }
 }
@@ -245,7 +247,7 @@ pub(super) fn hidden_symbols(facts: &Facts) -> Vec<CapabilityReason> {
     if facts.kernel_addresses {
         return vec![];
     }
-    let effect = "kernel functions of new recordings unnamed";
+    let effect = "no kernel symbols in new recordings";
     let limits = &facts.limits;
     let capable = facts.rights.syslog && facts.rights.initial_user_namespace;
     match limits.kptr_restrict {
@@ -260,7 +262,7 @@ pub(super) fn hidden_symbols(facts: &Facts) -> Vec<CapabilityReason> {
         Some(0) if !capable && limits.perf_event_paranoid > Some(1) => one(
             effect,
             format!(
-                "kernel addresses take perf_event_paranoid 1 or CAP_SYSLOG{}",
+                "kernel addresses need perf_event_paranoid 1 or CAP_SYSLOG{}",
                 root_hint(facts)
             ),
             Some(Fix::sysctl(facts, "kernel.perf_event_paranoid", 1)),
@@ -293,7 +295,7 @@ pub(super) fn no_perf(facts: &Facts) -> Vec<CapabilityReason> {
     } else if is("arch") {
         "sudo pacman -S perf"
     } else {
-        "install perf (a package of the kernel's tools)"
+        "install perf (part of the kernel tools)"
     };
     one("no rows for perf", "perf is not installed", Some(Fix::text(install)))
 }
@@ -311,9 +313,9 @@ pub(super) fn no_emulator(facts: &Facts) -> Vec<CapabilityReason> {
 }
 
 pub(super) fn emulated(facts: &Facts) -> Vec<CapabilityReason> {
-    let effect = "emulated: slow, and times are not a machine's";
+    let effect = "emulated: slow, and times are meaningless";
     match (facts.probes.kvm.refusal(), facts.probes.kvm_boots) {
-        (Some(said), _) => one(effect, format!("opening /dev/kvm gives {said}"), None),
+        (Some(said), _) => one(effect, format!("opening /dev/kvm fails with {said}"), None),
         (None, Some(false)) => one(effect, "a guest with KVM did not boot here", None),
         (None, _) => vec![],
     }
@@ -323,7 +325,7 @@ pub(super) fn governor(facts: &Facts) -> Vec<CapabilityReason> {
     let slow = facts.frequency.governors.iter().find(|governor| governor.name != "performance");
     let Some(governor) = slow else { return vec![] };
     one(
-        "times vary with the clock",
+        "times vary with the CPU frequency",
         format!("the frequency governor of CPU {} is {}", governor.cpus, governor.name),
         Some(Fix::text("sudo cpupower frequency-set -g performance")),
     )
@@ -336,7 +338,7 @@ pub(super) fn software_events(facts: &Facts) -> Vec<CapabilityReason> {
 
 /// Who woke a thread is told by a tracepoint.
 pub(super) fn no_wakers(facts: &Facts) -> Vec<CapabilityReason> {
-    renamed(access::tracepoints(facts), "not told who wakes")
+    renamed(access::tracepoints(facts), "no wakers")
 }
 
 /// Without BPF a hit is a plain sample.
@@ -347,8 +349,8 @@ pub(super) fn no_bpf(facts: &Facts) -> Vec<CapabilityReason> {
         return vec![];
     }
     one(
-        "no values, call chains, conditions",
-        format!("BPF programs take CAP_BPF and CAP_PERFMON{}", root_hint(facts)),
+        "no values, call stacks, conditions",
+        format!("BPF programs need CAP_BPF and CAP_PERFMON{}", root_hint(facts)),
         sudo(facts, "pmuscope watch …"),
     )
 }
@@ -362,7 +364,8 @@ pub(super) fn other_users_pages(facts: &Facts) -> Vec<CapabilityReason> {
     one(
         "your own processes only",
         format!(
-            "pages of other users' processes take CAP_SYS_PTRACE, and to be moved CAP_SYS_NICE{}",
+            "pages of other users' processes need CAP_SYS_PTRACE to be read and CAP_SYS_NICE to be \
+             moved{}",
             root_hint(facts)
         ),
         sudo(facts, "pmuscope numa … -p PID"),
@@ -376,7 +379,7 @@ pub(super) fn one_node(facts: &Facts) -> Vec<CapabilityReason> {
     let fix = Fix::text(
         "to try it: pmuscope lab run --nodes 2 -- bench numa --suite guest --policies off,balance",
     );
-    one("nothing to place", "this machine has one node", Some(fix))
+    one("nothing to place", "this machine has one NUMA node", Some(fix))
 }
 
 /// The same causes with another effect.

@@ -134,9 +134,9 @@ impl Machine {
             return None;
         }
         Some(match self.names("sys/kernel/debug") {
-            Err(error) if error.is_denied() => "only root reads debugfs".to_owned(),
+            Err(error) if error.is_denied() => "only root may read debugfs".to_owned(),
             Ok(names) if !names.is_empty() => {
-                "the kernel does not show them (CONFIG_SCHED_DEBUG)".to_owned()
+                "the kernel does not expose them (CONFIG_SCHED_DEBUG)".to_owned()
             }
             _ => "debugfs is not mounted. Try: sudo mount -t debugfs nodev /sys/kernel/debug"
                 .to_owned(),
@@ -146,7 +146,7 @@ impl Machine {
 
 /// Settings that are changed for a while; dropping it sets them as they were.
 #[derive(Debug)]
-#[must_use = "dropping it takes the settings back"]
+#[must_use = "dropping it restores the settings"]
 pub struct BalancingGuard {
     machine: Machine,
     /// What was there, oldest first.

@@ -150,7 +150,7 @@ fn a_user_at_level_2_sees_user_space_of_own_processes() {
         ]
     );
     let waits = verdict(&facts, "record --off-cpu -- CMD");
-    assert_eq!(effects(&waits), ["no stacks of waits", "not told who wakes", "not told who wakes"]);
+    assert_eq!(effects(&waits), ["no stacks of waits", "no wakers", "no wakers"]);
     let own = verdict(&facts, "record -- CMD");
     assert_eq!(effects(&own), ["user space only"]);
     assert_eq!(fixes(&own), ["sudo sysctl kernel.perf_event_paranoid=1"]);
@@ -162,7 +162,7 @@ fn a_user_at_level_2_sees_user_space_of_own_processes() {
 fn a_tracefs_of_root_only_is_a_cause_of_its_own() {
     let facts = as_user(server());
     let tracepoints = verdict(&facts, "record -e SYSTEM:NAME");
-    assert_eq!(effects(&tracepoints), ["no names of tracepoints", "no tracepoints"]);
+    assert_eq!(effects(&tracepoints), ["no tracepoint names", "no tracepoints"]);
     assert_eq!(tracepoints.reasons[0].why, "tracefs may not be read");
     assert_eq!(
         fixes(&tracepoints),
@@ -234,7 +234,7 @@ fn a_guest_without_pmu_has_the_software_clock() {
         ]
     );
     let own = verdict(&facts, "record -- CMD");
-    assert_eq!(effects(&own), ["software clock in place of cycles"]);
+    assert_eq!(effects(&own), ["software timer instead of cycles"]);
     assert_eq!(effects(&verdict(&facts, "stat -a")), ["software events only"]);
     assert!(fixes(&own)[0].contains("qemu -cpu host,pmu=on"));
     // One cause for all.
@@ -279,7 +279,7 @@ fn capabilities_of_a_containers_user_namespace_do_not_count() {
     };
     let all = verdict(&facts, "record -a");
     assert_eq!(all.outcome, CapabilityOutcome::Not);
-    assert!(all.reasons[0].why.contains("of this user namespace does not count"));
+    assert!(all.reasons[0].why.contains("of this user namespace has no effect"));
     assert_eq!(fixes(&all), ["on the host: sudo sysctl kernel.perf_event_paranoid=0"]);
 }
 
@@ -324,7 +324,7 @@ fn kernels_are_refused_reduced_or_whole() {
         (
             (5, 10),
             CapabilityOutcome::Reduced,
-            vec!["loss counted from LOST records", "build ids read from files at the end"],
+            vec!["loss counted from LOST records", "build IDs read from files at the end"],
         ),
         ((5, 15), CapabilityOutcome::Reduced, vec!["loss counted from LOST records"]),
         ((6, 0), CapabilityOutcome::Works, vec![]),
@@ -367,11 +367,11 @@ fn small_limits_reduce_with_their_arithmetic() {
     facts.limits.perf_event_max_sample_rate = Some(7_000);
     facts.limits.nmi_watchdog = Some(true);
     let all = verdict(&facts, "record -a");
-    assert_eq!(effects(&all), ["rings of only 32 KiB"]);
+    assert_eq!(effects(&all), ["ring buffers of only 32 KiB"]);
     assert_eq!(fixes(&all), ["sudo sysctl kernel.perf_event_mlock_kb=516"]);
     let rate = verdict(&facts, "record -F 25000");
     assert_eq!(effects(&rate), ["at most 7000 samples/s per CPU"]);
-    assert!(rate.reasons[0].why.contains("more than 25 % of a CPU"));
+    assert!(rate.reasons[0].why.contains("more than 25% of a CPU"));
     assert_eq!(fixes(&verdict(&facts, "record -e cycles")), ["sudo sysctl kernel.nmi_watchdog=0"]);
 
     facts.limits.nofile = Some(Rlimit { soft: 100, hard: 130 });

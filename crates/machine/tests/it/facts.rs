@@ -193,7 +193,7 @@ fn the_environment_of_a_benchmark_with_its_concerns() {
         concerns,
         [
             "the load average is 1.50 on 2 CPUs",
-            "this process may run on CPUs 0 only, 1 of 2",
+            "this process may run only on CPUs 0, 1 of 2",
             "the frequency governor of CPU 0 is schedutil",
             "turbo (boost) is on"
         ]

@@ -225,7 +225,7 @@ fn memory_of_a_process_by_nodes() {
     assert_eq!(found[2].bytes(), 0);
     tree.file("proc/7/numa_maps", "1000\n");
     let error = tree.machine().numa_maps(7).unwrap_err();
-    assert!(error.to_string().contains("a mapping with nodes was expected"), "{error}");
+    assert!(error.to_string().contains("expected a mapping with nodes"), "{error}");
     assert!(tree.machine().numa_maps(8).unwrap_err().is_gone());
 }
 

@@ -19,7 +19,7 @@ fn mappings_of_a_process() {
     assert_eq!(tree.machine().mappings(7).unwrap(), []);
     tree.file("proc/7/maps", "1000-2000 r-xp what\n");
     let error = tree.machine().mappings(7).unwrap_err();
-    assert!(error.to_string().contains("a mapping was expected"), "{error}");
+    assert!(error.to_string().contains("expected a mapping"), "{error}");
 }
 
 #[test]

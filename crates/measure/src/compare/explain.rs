@@ -353,7 +353,7 @@ impl Scene<'_> {
                 };
                 part.share = part.amount.value / change.value;
                 let too_dear = dearest(target, &figure).is_some_and(|most| *cost > most);
-                part.why = too_dear.then_some("that would be more than there is in all");
+                part.why = too_dear.then_some("that would exceed the total");
                 subtract(&mut left, &figure, *cost);
                 parts.push(part);
             }

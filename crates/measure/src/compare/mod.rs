@@ -88,8 +88,12 @@ pub struct Explain {
 pub enum CompareError {
     /// A file whose runs do not have the unit.
     #[error(
-        "{file} has no unit of work called {unit:?} in every run; {}. Try: --per {TOTAL}",
-        if known.is_empty() { "it has none".to_owned() } else { format!("it has {}", known.join(", ")) }
+        "not every run in {file} has a unit of work {unit:?}; {}. Try: --per {TOTAL}",
+        if known.is_empty() {
+            "it has no units".to_owned()
+        } else {
+            format!("it has {}", known.join(", "))
+        }
     )]
     NoSuchUnit {
         /// Which file.
@@ -100,7 +104,7 @@ pub enum CompareError {
         known: Vec<String>,
     },
     /// Not a regular expression.
-    #[error("{pattern:?} is no regular expression: {why}")]
+    #[error("{pattern:?} is not a regular expression: {why}")]
     Pattern {
         /// What was given.
         pattern: String,
@@ -109,7 +113,7 @@ pub enum CompareError {
     },
     /// No file has the figure to explain.
     #[error(
-        "no file has a figure called {metric:?} to explain. There are: {}",
+        "cannot explain {metric:?}: no file has such a metric. Try: {}",
         known.join(", ")
     )]
     NoSuchMetric {
@@ -119,7 +123,7 @@ pub enum CompareError {
         known: Vec<String>,
     },
     /// A cost of something that was not measured.
-    #[error("--cost names {event:?}, which no file has. There are: {}", known.join(", "))]
+    #[error("--cost: no file has event {event:?}. Try: {}", known.join(", "))]
     NoSuchEvent {
         /// The event named.
         event: String,
@@ -409,14 +413,14 @@ impl Sides {
     fn untested(&self) -> &'static str {
         match &self.pairs {
             Some(pairs) if pairs.list.len() < 3 => {
-                "fewer than three pairs do not show a difference apart from a drift"
+                "fewer than three pairs cannot distinguish a difference from drift"
             }
             Some(pairs) if pairs.is_of_one_order() => {
-                "all pairs ran in the same order: a drift would look like a difference"
+                "all pairs ran in the same order, so drift would look like a difference"
             }
-            None if self.n() < 2 => "one run does not show what varies from run to run",
+            None if self.n() < 2 => "one run shows no variation between runs",
             _ => {
-                "no run of a file differs from its others, and how finely this is measured is not known"
+                "all runs of a file are identical, and the resolution of the measurement is unknown"
             }
         }
     }
@@ -466,7 +470,8 @@ fn pair(
 }
 
 /// Why there is no test of runs that are above a limit.
-const BEYOND: &str = "not all runs got there, and those that did say nothing of the others";
+const BEYOND: &str = "not all runs have a value within the limit, and those that do say nothing \
+    about the others";
 
 #[cfg(test)]
 mod simulated;

@@ -91,7 +91,7 @@ fn counts_are_per_unit_of_work_and_rates_are_not() {
     let wrong = Options { per: vec!["request".to_owned()], ..Options::default() };
     assert_eq!(
         compare(&files, &wrong).unwrap_err().to_string(),
-        "a has no unit of work called \"request\" in every run; it has packet. Try: --per total"
+        "not every run in a has a unit of work \"request\"; it has packet. Try: --per total"
     );
 }
 
@@ -241,9 +241,11 @@ fn what_is_not_there_is_named() {
         compare(&ring(), &options).unwrap_err().to_string()
     };
     assert!(
-        asked(Some("bananas"), "cycles").starts_with("no file has a figure called \"bananas\"")
+        asked(Some("bananas"), "cycles").starts_with(
+            "cannot explain \"bananas\": no file has such a metric"
+        )
     );
-    assert!(asked(None, "apples").starts_with("--cost names \"apples\", which no file has"));
+    assert!(asked(None, "apples").starts_with("--cost: no file has event \"apples\""));
 }
 
 #[test]

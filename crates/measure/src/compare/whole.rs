@@ -45,7 +45,7 @@ pub(super) fn whole_runs(file: &RunFile) -> Cow<'_, RunFile> {
             match values.iter_mut().find(|known| known.run == value.run) {
                 Some(known) if adds_up => known.join(value),
                 Some(known) => {
-                    let why = "it is of intervals, and does not add up over them".to_owned();
+                    let why = "it is measured per interval and cannot be summed".to_owned();
                     *known = RunValue::new(known.run, Err(why));
                 }
                 None => values.push(value),

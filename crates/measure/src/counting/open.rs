@@ -31,7 +31,8 @@ pub(super) struct Opened {
 }
 
 /// Groups of events that do not count on the same CPUs.
-const SPLIT: &str = "events that do not count on the same CPUs cannot be one group: they were counted by themselves";
+const SPLIT: &str = "events that count on different CPUs cannot form a group: they were counted \
+    separately";
 
 /// A group, or what of a weak one is opened by itself.
 #[derive(Debug)]
@@ -134,7 +135,7 @@ impl Opening<'_> {
         let can = event.cpus.as_ref()?;
         let nowhere = can.iter().all(|cpu| !cpus.contains(cpu));
         nowhere.then(|| {
-            format!("{} is counted on CPU {can} only, and of {cpus} was asked. Try: -a", event.name)
+            format!("{} is counted only on CPU {can}, not on {cpus}. Try: -a", event.name)
         })
     }
 
@@ -168,7 +169,7 @@ impl Opening<'_> {
 /// Why an event cannot be counted for commands, processes and threads, if it cannot.
 pub(crate) fn not_for_tasks(event: &Event) -> Option<String> {
     (!event.knows_tasks())
-        .then(|| format!("{} counts for whole parts of the machine. Try: -a", event.name))
+        .then(|| format!("{} counts per CPU, socket or node, not per process. Try: -a", event.name))
 }
 
 /// Whether another event may open all the same.
@@ -265,7 +266,7 @@ mod tests {
         let opened = opening.open(&events).unwrap();
         assert_eq!(opened.refused.len(), 1);
         assert_eq!(opened.refused[0].event, 1);
-        assert!(opened.refused[0].why.contains("a count of it stays 0"), "{:?}", opened.refused);
+        assert!(opened.refused[0].why.contains("its count stays 0"), "{:?}", opened.refused);
         let calls = kernel.opened();
         assert_eq!(calls.len(), 3);
         // Members of a group begin with their leader, which counts nothing until it is told to.

@@ -23,7 +23,7 @@ const GRACE: Duration = Duration::from_secs(10);
 const LISTS: usize = 100;
 /// Where threads may be missing after all lists.
 const MISSED_THREADS: &str = "the observed processes started threads faster than events could be \
-    opened for them: threads that were born in that moment may be missing";
+    opened for them: threads created meanwhile may be missing";
 
 /// Is told of each interval: the moment before, if there was one, and the one at its end; and of the events that
 /// cannot be counted here.
@@ -106,7 +106,7 @@ impl<'a> RepeatedCount<'a> {
     ) -> Result<(Counted, Vec<OpenFailure>), MeasureError> {
         let output = match self.options.keep_output {
             true => Some(unnamed_file(&std::env::temp_dir()).map_err(|source| {
-                MeasureError::Child { program: self.program(), what: "keep the output", source }
+                MeasureError::Child { program: self.program(), what: "save the output", source }
             })?),
             false => None,
         };

@@ -160,11 +160,11 @@ fn units_outside_of_cores_are_opened_where_their_mask_says_in_the_kernels_unit()
 fn units_outside_of_cores_count_for_nobody_in_particular() {
     let error = count("power/energy-pkg/", Target::Command, Aggregation::Global).unwrap_err();
     let text = error.to_string();
-    assert!(text.contains("counts for whole parts of the machine. Try: -a"), "{text}");
+    assert!(text.contains("counts per CPU, socket or node, not per process. Try: -a"), "{text}");
     let elsewhere = Target::Cpus("1-3".parse().unwrap());
     let error = count("power/energy-pkg/", elsewhere, Aggregation::Global).unwrap_err();
     let text = error.to_string();
-    assert!(text.contains("is counted on CPU 0,4 only, and of 1-3 was asked. Try: -a"), "{text}");
+    assert!(text.contains("is counted only on CPU 0,4, not on 1-3. Try: -a"), "{text}");
     let absent = Target::Cpus("15-17".parse().unwrap());
     let error = count("cs", absent, Aggregation::Global).unwrap_err();
     assert_eq!(error.to_string(), "CPU 16-17 is not online (online: 0-15)");

@@ -160,7 +160,7 @@ impl MachineUnits<'_> {
                 open_refusal(&error),
                 match event.origin {
                     Origin::Hardware =>
-                        ". The PMU does not have it, or not for us. Try: pmuscope doctor",
+                        ". The PMU lacks it, or it is not available here. Try: pmuscope doctor",
                     _ => ". Try: sudo pmuscope …, or pmuscope doctor",
                 }
             )),

@@ -252,16 +252,16 @@ impl Evaluation<'_> {
 fn reason(file: &RunFile, method: &Method, category: &Category) -> String {
     let parameter = file.parameters.get(&format!("{MISSING}{}", category.name));
     if let Some(missing) = parameter {
-        return format!("it needs {missing}, which this machine does not have");
+        return format!("it needs {missing}, which this machine lacks");
     }
     let nothing = RoundCounts::new();
     let all = rounds(file);
     let counts = all.values().next().unwrap_or(&nothing);
     let evaluation = Evaluation { method, constants: &Constants::new(), counts };
     match (category.parent(), evaluation.share(category)) {
-        (Some(parent), _) => format!("{parent} is not more than {:.0} %", 100.0 * WEIGHS),
+        (Some(parent), _) => format!("{parent} is not more than {:.0}%", 100.0 * WEIGHS),
         (None, Err(event)) => format!("{event} was not counted"),
-        (None, Ok(_)) => "no round is whole".to_owned(),
+        (None, Ok(_)) => "no round is complete".to_owned(),
     }
 }
 

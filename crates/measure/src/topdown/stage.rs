@@ -88,7 +88,7 @@ fn one_group(
                 let (name, leader_sampling, weak) = (None, false, false);
                 return Ok(Group { name, events, leader_sampling, weak, braces: true });
             }
-            Fit::NotAtOnce => "they are not counted at the same time here".to_owned(),
+            Fit::NotAtOnce => "they cannot be counted at the same time here".to_owned(),
             Fit::Refused(error) => open_refusal(&error),
         };
     }

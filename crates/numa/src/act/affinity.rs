@@ -330,6 +330,6 @@ mod tests {
         assert_eq!(restored(), [(pid, Restored::Ended)]);
         std::fs::write(&note, "{").unwrap();
         let error = restore(&machine, folder.path(), &[]).unwrap_err().to_string();
-        assert!(error.contains("is no state of numa balance"), "{error}");
+        assert!(error.contains("is not a state file of numa balance"), "{error}");
     }
 }

@@ -59,8 +59,8 @@ pub enum ActError {
     },
     /// Another user's process.
     #[error(
-        "process {pid} is another user's: to look at its pages takes CAP_SYS_PTRACE, to move it and \
-         them CAP_SYS_NICE. Try: sudo pmuscope numa balance -p {pid}"
+        "process {pid} belongs to another user: reading its pages needs CAP_SYS_PTRACE, moving it \
+         or them needs CAP_SYS_NICE. Try: sudo pmuscope numa balance -p {pid}"
     )]
     NotPermitted {
         /// The process.
@@ -86,7 +86,8 @@ pub enum ActError {
     },
     /// Affinity could not be put back.
     #[error(
-        "cannot let process {pid} run where it could before: {why}. Try: pmuscope numa restore -p {pid}"
+        "cannot restore the CPU affinity of process {pid}: {why}. Try: pmuscope numa restore -p \
+         {pid}"
     )]
     NotRestored {
         /// The process.
@@ -99,7 +100,8 @@ pub enum ActError {
     State(#[from] StateError),
     /// The user's command.
     #[error(
-        "the metric cannot be had from {command:?}: {why}. It must print a number, more being better"
+        "cannot read the metric from {command:?}: {why}. Try: a command that prints a number, \
+         where more is better"
     )]
     Metric {
         /// As typed.

@@ -62,13 +62,13 @@ struct Content {
 pub enum StateError {
     /// No folder is known.
     #[error(
-        "there is no place to note what is changed, so that it could be put right later: neither \
-         PMUSCOPE_STATE nor XDG_RUNTIME_DIR nor HOME is set. Try: PMUSCOPE_STATE=/run/pmuscope ..."
+        "cannot save the changes for numa restore: none of PMUSCOPE_STATE, XDG_RUNTIME_DIR and \
+         HOME is set. Try: PMUSCOPE_STATE=/run/pmuscope ..."
     )]
     NoFolder,
     /// A file or folder.
     #[error(
-        "cannot {what} {}: {source}. Nothing is changed without it; another folder: \
+        "cannot {what} {}: {source}. Changes are made only if they can be saved. Try: \
          PMUSCOPE_STATE=DIR", path.display()
     )]
     Io {
@@ -80,7 +80,10 @@ pub enum StateError {
         source: io::Error,
     },
     /// Not a file of ours.
-    #[error("{} is no state of numa balance: {why}. Try: rm {}", path.display(), path.display())]
+    #[error(
+        "{} is not a state file of numa balance: {why}. Try: rm {}",
+        path.display(), path.display()
+    )]
     Malformed {
         /// The file.
         path: PathBuf,
@@ -114,7 +117,7 @@ impl StateFile {
             .recursive(true)
             .mode(0o700)
             .create(folder)
-            .map_err(failed("make folder", folder))?;
+            .map_err(failed("create folder", folder))?;
         let own = std::process::id();
         let start = machine.task(own, own).map_or(0, |task| task.start);
         let path = folder.join(format!("{FIRST}{own}{LAST}"));

@@ -57,7 +57,7 @@ impl List<'_> {
     fn balance(&mut self) {
         self.add(
             format!("pmuscope numa balance -p {} --dry-run", self.pid),
-            "what pmuscope would move, without doing it",
+            "shows what pmuscope would move, without moving it",
         );
     }
 
@@ -72,7 +72,7 @@ impl List<'_> {
         // It would undo what pinned them; balance moves threads within the affinity of each.
         if threads && !self.evidence.pinned_apart {
             let cpus = self.cpus(&[node]);
-            self.add(format!("taskset -apc {cpus} {pid}"), "all its threads to that node");
+            self.add(format!("taskset -apc {cpus} {pid}"), "moves all its threads to that node");
         }
         if pages {
             let elsewhere =
@@ -80,13 +80,13 @@ impl List<'_> {
             let from = joined(&elsewhere.map(|node| node.id).collect::<Vec<_>>());
             self.add(
                 format!("migratepages {pid} {from} {node}"),
-                "its pages to that node, in one go",
+                "moves its pages to that node, all at once",
             );
         }
         self.balance();
         self.add(
             format!("numactl --cpunodebind={node} --preferred={node} CMD"),
-            "the same from the next start on",
+            "does the same at the next start",
         );
         self.commands
     }
@@ -95,13 +95,13 @@ impl List<'_> {
         if self.evidence.balancing == Some(false) {
             self.add(
                 "sudo sysctl kernel.numa_balancing=1".to_owned(),
-                "the kernel moves pages to the threads that use them",
+                "lets the kernel move pages to the threads that use them",
             );
         }
         self.balance();
         self.add(
             format!("numactl --localalloc --cpunodebind={} CMD", joined(nodes)),
-            "memory from the node of whoever touches it first, from the next start on",
+            "allocates memory on the node of the thread that touches it first, at the next start",
         );
         self.commands
     }
@@ -110,7 +110,7 @@ impl List<'_> {
         self.balance();
         self.add(
             format!("numactl --interleave={} CMD", joined(nodes)),
-            "pages round-robin, from the next start on",
+            "places pages round-robin, at the next start",
         );
         self.commands
     }
@@ -120,20 +120,20 @@ impl List<'_> {
             let pid = self.pid;
             self.add(
                 format!("pmuscope numa advise -p {pid} --sharing shared"),
-                "where you know that its threads share their memory; private: that they do not",
+                "if you know that its threads share their memory; private if they do not",
             );
         }
         if lacks.contains(&Lack::Sharing) && self.evidence.balancing == Some(false) {
             self.add(
                 "sudo sysctl kernel.numa_balancing=1".to_owned(),
-                "uses of memory fault from then on, and the kernel moves pages by them",
+                "turns on hint faults, by which the kernel samples memory accesses and moves pages",
             );
         }
         let seconds = (self.evidence.seconds * 6.0).ceil().max(30.0);
         let pid = self.pid;
         self.add(
             format!("pmuscope numa advise -p {pid} --seconds {seconds}"),
-            "looks longer; best while it works",
+            "observes longer; best while it is busy",
         );
         self.commands
     }

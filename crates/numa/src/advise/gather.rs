@@ -343,7 +343,7 @@ fn bandwidth_why(machine: &Machine) -> String {
         Some(unit) => {
             format!("advise does not read {}. Try: pmuscope list {}", unit.name, unit.name)
         }
-        None => "this machine shows no counters of its memory controllers".to_owned(),
+        None => "no memory controller PMU".to_owned(),
     }
 }
 

@@ -18,8 +18,8 @@ pub struct Budget {
 /// Why a budget cannot be had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{rate} bytes per second are too few: pages move {unit} bytes at once, and a budget must be \
-     at least {least} for that"
+    "{rate} bytes per second are too few: pages move in units of {unit} bytes, which need a budget \
+     of at least {least}"
 )]
 pub struct TooSmall {
     /// What was asked for, bytes per second.

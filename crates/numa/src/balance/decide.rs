@@ -214,7 +214,7 @@ fn hold(view: &View, process: &ProcessView, fate: &Fate, plan: &mut Decision) {
     if let Some(step @ Action::Leave { .. }) = own {
         let id = view.nodes[*node].id;
         let reason =
-            format!("it is local on node {id}, and what else is moved must not push it out");
+            format!("it is local on node {id}, and other moves must not displace it");
         *step = Action::Pin { pid: process.pid, nodes: vec![id], hold: true, reason };
     }
 }
@@ -234,21 +234,21 @@ enum Fate {
 fn first_look(view: &View, process: &ProcessView, knowledge: &Knowledge) -> Fate {
     let nodes = view.nodes.len();
     if [process.bytes.len(), process.cpus.len(), process.memory_allowed.len()] != [nodes; 3] {
-        return Fate::Leave("what is known of it does not match the machine's nodes".to_owned());
+        return Fate::Leave("its data does not match the machine's nodes".to_owned());
     }
     if let Some(reason) = knowledge.held.get(&process.pid) {
         return Fate::Leave(reason.clone());
     }
     if nodes < 2 {
-        return Fate::Leave("there is one node only".to_owned());
+        return Fate::Leave("one NUMA node".to_owned());
     }
     let demand = process.demand();
     if demand < IDLE {
-        return Fate::Leave("it sleeps: its threads use no CPU to speak of".to_owned());
+        return Fate::Leave("it is idle: its threads use almost no CPU time".to_owned());
     }
     if process.memory() < SMALL {
         return Fate::Leave(format!(
-            "it has {} KiB of memory that could move: too little to matter",
+            "it has only {} KiB of movable memory",
             process.memory() >> 10
         ));
     }
@@ -256,7 +256,7 @@ fn first_look(view: &View, process: &ProcessView, knowledge: &Knowledge) -> Fate
     let allowed: Vec<usize> = (0..nodes).filter(allowed).collect();
     if allowed.is_empty() {
         return Fate::Leave(
-            "its cpuset or affinity leaves no node both CPUs and memory".to_owned(),
+            "its cpuset or affinity allows no node with both CPUs and memory".to_owned(),
         );
     }
     let fitting = |node: &usize| {
@@ -276,8 +276,8 @@ pub(super) fn room(view: &View, node: usize) -> u64 {
 /// As few nodes as have the CPUs and the memory for it: first those that hold most of it, then the nearest.
 fn spread(view: &View, process: &ProcessView, allowed: &[usize]) -> Fate {
     if process.sharing == Sharing::Private {
-        let why = "it needs several nodes and its threads have memory of their own: which thread \
-                   goes with which pages is for the kernel's balancing";
+        let why = "it needs several nodes and its threads have private memory: matching threads \
+            and pages is up to the kernel's NUMA balancing";
         return Fate::Leave(why.to_owned());
     }
     let demand = process.demand();
@@ -301,7 +301,7 @@ fn spread(view: &View, process: &ProcessView, allowed: &[usize]) -> Fate {
             return Fate::Spread(taken);
         }
     }
-    Fate::Leave("there is no room for its memory on the nodes that it may use".to_owned())
+    Fate::Leave("its memory does not fit on the nodes that it may use".to_owned())
 }
 
 fn carry_out(
@@ -331,15 +331,15 @@ fn go_home(view: &View, process: &ProcessView, node: usize) -> Result<Vec<Action
     let id = view.nodes[node].id;
     let (memory, running) = (process.memory_share(node), process.running_share(node));
     if memory >= NEARLY_ALL && running >= NEARLY_ALL {
-        return Err(format!("it is local already: threads and memory are on node {id}"));
+        return Err(format!("it is already local: threads and memory are on node {id}"));
     }
     let mut steps = vec![Action::Pin {
         pid: process.pid,
         nodes: vec![id],
         hold: false,
         reason: format!(
-            "its threads fit node {id}, which has {:.0} % of its memory and {:.0} % of its running \
-             time",
+            "its threads fit on node {id}, which has {:.0}% of its memory and {:.0}% of its \
+             running time",
             100.0 * memory,
             100.0 * running
         ),
@@ -352,7 +352,7 @@ fn go_home(view: &View, process: &ProcessView, node: usize) -> Result<Vec<Action
                     from: view.nodes[from].id,
                     to: id,
                     bytes,
-                    reason: format!("node {id} is where its threads are to run"),
+                    reason: format!("its threads will run on node {id}"),
                 });
             }
         }
@@ -385,20 +385,20 @@ fn spread_out(
     let is_even = apart <= unit as f64 || even.is_some_and(|even| even >= EVEN);
     let names = super::names(&ids);
     if is_even && memory_inside >= NEARLY_ALL && running_inside >= NEARLY_ALL {
-        return Err(format!("it is spread over {names} already"));
+        return Err(format!("it is already spread over {names}"));
     }
     if let (Some(before), Some(after)) = (before, after)
         && after < before - super::judge::LOCALITY_STEP
     {
         return Err(format!(
-            "it fits no single node; spread over {names} its locality would be {after:.2}, and it is \
+            "it fits on no single node; spread over {names} its locality would be {after:.2}, now \
              {before:.2}"
         ));
     }
     let mut steps = Vec::new();
     let all = (0..view.nodes.len()).all(|node| process.cpus[node] == 0 || nodes.contains(&node));
     if !all {
-        let reason = format!("its threads need the CPUs of {names}, and no more");
+        let reason = format!("its threads need only the CPUs of {names}");
         steps.push(Action::Pin { pid: process.pid, nodes: ids.clone(), hold: false, reason });
     }
     if !is_even || memory_inside < NEARLY_ALL {
@@ -409,7 +409,7 @@ fn spread_out(
             (process.bytes[node] as f64 * (1.0 - stays)) as u64
         });
         let reason = format!(
-            "threads on several nodes use all of it, and one node's memory would serve them all: \
+            "threads on several nodes use all of it, and a single node would serve them all: \
              evenness {:.2}",
             even.unwrap_or(0.0)
         );
@@ -417,7 +417,7 @@ fn spread_out(
         steps.push(Action::Interleave { pid, nodes: ids, bytes: bytes.sum(), reason });
     }
     if steps.is_empty() {
-        return Err(format!("its memory is spread over {names} already"));
+        return Err(format!("its memory is already spread over {names}"));
     }
     Ok((steps, after))
 }

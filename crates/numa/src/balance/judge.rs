@@ -31,7 +31,7 @@ impl std::fmt::Display for Judge {
             Self::Metric => "the metric",
             Self::Instructions => "instructions per second",
             Self::Bandwidth => "memory bandwidth of all nodes",
-            Self::Locality => "locality alone",
+            Self::Locality => "locality only",
         })
     }
 }

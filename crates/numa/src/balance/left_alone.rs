@@ -54,7 +54,7 @@ impl LeftAlone {
         let pause = FIRST_PAUSE << (*tries).min(MOST_DOUBLED);
         *tries += 1;
         if !self.is_for_good(pid) {
-            let reason = format!("tried before: {why}; again in {pause} decisions");
+            let reason = format!("already tried: {why}; next try in {pause} decisions");
             self.held.insert(pid, Held { reason, until: Until::Decision(round + pause) });
         }
     }

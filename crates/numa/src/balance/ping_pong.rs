@@ -98,13 +98,13 @@ impl std::fmt::Display for BackAndForth {
         match self {
             Self::Back { bytes, from, to } => write!(
                 f,
-                "pages would go back from node {to} to node {from}, from where {} MiB were brought",
+                "pages would move back from node {to} to node {from}, where {} MiB came from",
                 bytes >> 20
             ),
             Self::TooMuch { ratio } => write!(
                 f,
-                "pages do not stay: {ratio:.1} times its memory would have been moved; is the \
-                 kernel's balancing on (kernel.numa_balancing)?"
+                "pages do not stay: {ratio:.1} times its memory would have moved; is \
+                 kernel.numa_balancing on?"
             ),
         }
     }

@@ -216,7 +216,8 @@ impl<W: World> Session<'_, W> {
             return;
         }
         let reason = format!(
-            "no time: to make a change, judge it and undo it takes {:.1} s, and {:.1} s are left",
+            "not enough time: making, judging and undoing a change takes {:.1} s, and {:.1} s are \
+             left",
             needed.as_secs_f64(),
             left.as_secs_f64()
         );
@@ -264,7 +265,7 @@ impl<W: World> Session<'_, W> {
         let is_judged = match self.watch_after() {
             Ok(is_judged) => is_judged,
             Err(error) => {
-                self.undo_all(done, "nothing could be seen any more");
+                self.undo_all(done, "observation failed");
                 return Err(error);
             }
         };

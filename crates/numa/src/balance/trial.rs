@@ -55,7 +55,7 @@ pub(super) fn judge(
         localities.insert(process.pid, comparison);
     }
     if let Some(pid) = fallen {
-        let why = format!("process {pid} has become less local");
+        let why = format!("process {pid} became less local");
         let fates = acted.keys().map(|&pid| (pid, Fate::Undo(why.clone())));
         return (fates.collect(), events);
     }
@@ -82,9 +82,9 @@ pub(super) fn judge(
     let stays = fates.values().any(|fate| matches!(fate, Fate::Keep(_)));
     for (&pid, _) in acted.iter().filter(|(_, aim)| **aim == Aim::Hold) {
         let fate = if stays {
-            Fate::Keep("it is as local as before, and others have moved".to_owned())
+            Fate::Keep("it is as local as before, and other processes were moved".to_owned())
         } else {
-            Fate::Undo("there is nothing left to hold it against".to_owned())
+            Fate::Undo("no other moves remain that could displace it".to_owned())
         };
         fates.insert(pid, fate);
     }
@@ -94,7 +94,7 @@ pub(super) fn judge(
 fn by_speed(judge: Judge, comparison: &BeforeAfter) -> Fate {
     let by = match (comparison.value, comparison.interval) {
         (Some(value), Some((low, high))) => {
-            format!("{judge}: {value:.3} times what it was ({low:.3} to {high:.3})")
+            format!("{judge}: {value:.3} times the value before ({low:.3} to {high:.3})")
         }
         _ => format!("{judge}: not measured often enough"),
     };
@@ -117,7 +117,7 @@ fn by_locality(comparison: &BeforeAfter, less_crowded: bool, evener: bool) -> Fa
             Fate::Keep(format!("{by}, and nodes are less crowded"))
         }
         SpeedVerdict::Same if evener => {
-            Fate::Keep(format!("{by}, and its memory lies more evenly"))
+            Fate::Keep(format!("{by}, and its memory is spread more evenly"))
         }
         SpeedVerdict::Same => Fate::Undo(format!("{by}: no difference beyond the noise")),
     }

@@ -38,7 +38,7 @@ pub enum ObserveError {
     #[error(transparent)]
     Machine(#[from] MachineError),
     /// The kernel does not tell where its pages lie.
-    #[error("cannot tell where pages of process {pid} lie: move_pages: {source}{}", hint(source))]
+    #[error("cannot locate pages of process {pid}: move_pages: {source}{}", hint(source))]
     Pages {
         /// The process.
         pid: u32,
@@ -50,7 +50,7 @@ pub enum ObserveError {
 fn hint(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::PermissionDenied => {
-            ". It is another user's, or may not be traced. Try: sudo pmuscope ..."
+            ". The process belongs to another user, or may not be traced. Try: sudo pmuscope ..."
         }
         io::ErrorKind::Unsupported => ". This kernel has no NUMA (CONFIG_NUMA, CONFIG_MIGRATION)",
         _ => "",

@@ -1,8 +1,8 @@
-//! What a recording says about itself, as it becomes known: from sections of a file at once, from
+//! The metadata of a recording as it becomes known: from sections of a file all at once, from
 //! records of a stream one by one.
 //!
-//! A stream can repeat itself without end, and a small compressed one can be a large one. So what is
-//! kept of it is bounded, and each record costs time by its own size only.
+//! A stream can repeat itself endlessly, and a small compressed one can expand to a large one. So
+//! what is kept of it is bounded, and the time for each record depends only on its own size.
 
 use std::collections::HashMap;
 

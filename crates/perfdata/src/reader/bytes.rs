@@ -1,4 +1,4 @@
-//! Fields out of bytes of either byte order. Everything that may not be there is an `Option`.
+//! Decodes fields of either byte order. Everything that may be missing is an `Option`.
 
 use std::ffi::CStr;
 

@@ -1,7 +1,7 @@
-//! What samples stand for that carry counts (`PERF_SAMPLE_READ`), as those of leader sampling do.
+//! The weight of samples that carry counts (`PERF_SAMPLE_READ`), as with leader sampling.
 //!
-//! Of a group only the leader samples, and reads the counts of all members with each sample. So one sample
-//! stands for every member: for what that counted since its count was read before, as in perf.
+//! Only the leader of a group samples, and each sample reads the counts of all members. So one sample
+//! stands for every member: for what it counted since its count was last read, as in perf.
 //!
 //! ```text
 //!  sample of cycles   counts read: cycles  instructions     stands for: cycles  instructions
@@ -9,8 +9,8 @@
 //!  2                               2100    400                          1100    (none: no sample of it)
 //!  3                               2900    1900                         800     1500
 //! ```
-//! Counts are those of a descriptor; its id comes with them. What a thread inherits counts by itself,
-//! under the id of its origin.
+//! Counts are those of a descriptor; its id comes with them. Events that a thread inherits count
+//! separately, under the ID of their origin.
 
 use std::collections::HashMap;
 
@@ -20,10 +20,10 @@ use super::event::Event;
 use super::sample::ReadValues;
 use super::scan::SampleFields;
 
-/// A count that goes on from sample to sample.
+/// A count that continues from sample to sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CountKey {
-    /// Id of its descriptor; without ids the stream, and the count's place in what was read.
+    /// ID of its descriptor; without IDs the stream, and the count's position in what was read.
     count: u64,
     /// The thread, where threads inherited the event.
     thread: i32,
@@ -33,7 +33,7 @@ pub struct CountKey {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SampleCounts {
     OfDescriptor,
-    /// Each thread has its own under the same id.
+    /// Each thread has its own, under the same ID.
     OfThread,
 }
 
@@ -70,7 +70,7 @@ impl SampledCounts {
         new
     }
 
-    /// Takes over what a stream has said of its events since; they have this many ids
+    /// Adds what a stream has reported about its events since; they have this many IDs
     /// ([`Reader::ids`](super::Reader::ids)), or more where some are given twice.
     pub fn learn(&mut self, events: &[Event], ids: usize) {
         if (self.known.len(), self.ids) == (events.len(), ids) {
@@ -93,7 +93,7 @@ impl SampledCounts {
         self.reads_any
     }
 
-    /// Hands out what a sample stands for: a sample of each event that was read with it and has counted
+    /// Returns what a sample stands for: a sample of each event that was read with it and has counted
     /// since. A sample without counts stands for itself.
     pub fn split(&mut self, hit: &SampleFields<'_>, mut take: impl FnMut(&SampleFields<'_>)) {
         let Some((read, counts)) = self.read(hit) else { return take(hit) };
@@ -109,7 +109,7 @@ impl SampledCounts {
         }
     }
 
-    /// Goes on where counts were these when they were read last.
+    /// Continues from these counts as the last ones read.
     pub fn resume(&mut self, counts: &[(CountKey, u64)]) {
         self.last.clear();
         self.last.extend(counts.iter().copied());

@@ -1,5 +1,5 @@
-//! What a sample carries behind its call chain: raw fields of a tracepoint, branches, registers,
-//! stack, and what the hardware knows about the access to memory that was sampled.
+//! What a sample carries after its callchain: raw fields of a tracepoint, branches, registers,
+//! stack, and what the hardware reports about the sampled memory access.
 //!
 //! Most reports need none of it, so it is decoded only when asked for: a [`Sample`](super::Sample)
 //! keeps the bytes, [`Sample::details`](super::Sample::details) makes values of them.
@@ -81,7 +81,7 @@ impl<'a> Tail<'a> {
         TailLayout::new(attr).tail(bytes, endian)
     }
 
-    /// Itself, if it has what stacks are unwound from.
+    /// Itself, if it has the data for unwinding stacks.
     #[must_use]
     pub fn with_stack(self) -> Option<Self> {
         let both = SampleType::REGS_USER | SampleType::STACK_USER;
@@ -113,7 +113,7 @@ impl<'a> Tail<'a> {
         Some((details, fields))
     }
 
-    /// Decodes it; `None` if the bytes end before what the event's attribute promises.
+    /// Decodes it; `None` if there are fewer bytes than the event's attribute requires.
     #[must_use]
     pub fn decode(&self) -> Option<Details<'a>> {
         let (mut details, mut fields) = self.front()?;
@@ -173,7 +173,7 @@ const BRANCH: usize = 24;
 /// `branch_sample_type`: a word of event counts per branch behind the branches (Linux 6.8).
 const COUNTERS: u64 = 1 << 19;
 
-/// What a sample carries behind its call chain. What the event does not record is `None`.
+/// What a sample carries after its callchain. What the event does not record is `None`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Details<'a> {
     /// Fields of a tracepoint, or what another event attaches; in the byte order of the file.
@@ -184,7 +184,7 @@ pub struct Details<'a> {
     pub regs_user: Option<Registers<'a>>,
     /// A copy of the top of the program's stack; `None` too where there was none to copy.
     pub stack_user: Option<UserStack<'a>>,
-    /// What the sampled access or instruction cost.
+    /// The weight (latency) of the sampled access or instruction.
     pub weight: Option<Weight>,
     /// Where the data of the sampled access came from.
     pub data_source: Option<DataSource>,
@@ -207,8 +207,8 @@ pub struct Details<'a> {
 /// The last branches before a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BranchStack<'a> {
-    /// Place of the newest branch in the hardware's stack, if it was asked for: stacks of
-    /// consecutive samples can be joined by it.
+    /// Index of the newest branch in the hardware's stack, if requested: it allows joining the
+    /// stacks of consecutive samples.
     pub hardware_index: Option<u64>,
     entries: &'a [u8],
     endian: Endian,
@@ -245,7 +245,7 @@ pub struct Branch {
     pub from: u64,
     /// Where it went.
     pub to: u64,
-    /// Its target was predicted wrongly. Neither this nor [`Branch::predicted`]: not recorded.
+    /// Its target was mispredicted. Neither this nor [`Branch::predicted`]: not recorded.
     pub mispredicted: bool,
     /// Its target was predicted.
     pub predicted: bool,
@@ -375,7 +375,7 @@ pub struct UserStack<'a> {
 }
 
 impl<'a> UserStack<'a> {
-    /// What is really of the stack.
+    /// The part that is really stack.
     #[must_use]
     pub fn stack(&self) -> &'a [u8] {
         let valid = usize::try_from(self.valid).unwrap_or(usize::MAX);

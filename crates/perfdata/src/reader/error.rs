@@ -1,4 +1,4 @@
-//! Why a file cannot be read at all. What is merely damaged is read as far as it goes; see
+//! Why a file cannot be read at all. A damaged file is read as far as possible; see
 //! [`Tally`](super::Tally).
 
 use std::io;
@@ -20,25 +20,28 @@ pub enum ReadError {
     },
     /// A directory that is none of `perf record --threads`.
     #[error(
-        "{} is a directory without a file \"data\" in it: not a recording of perf record --threads",
+        "{} is a directory without a \"data\" file: not a recording of perf record --threads",
         .0.display()
     )]
     Directory(PathBuf),
     /// A stream that was read already.
-    #[error("{} is a stream, which can be read only once. Save it to a file first", .0.display())]
+    #[error(
+        "{} is a stream, which can be read only once. Try: save it to a file first",
+        .0.display()
+    )]
     Stream(PathBuf),
     /// The file starts with something else.
-    #[error("{} is not a perf.data file: it starts with {found}, not with \"PERFILE2\"{hint}", path.display())]
+    #[error("{} is not a perf.data file: {found}{hint}", path.display())]
     Magic {
         /// The file.
         path: PathBuf,
-        /// The first bytes, escaped.
+        /// What was found instead, as a clause; the first bytes are escaped.
         found: String,
-        /// What to do with what it is, as another sentence; else empty.
+        /// What to do with a file of this kind, as another sentence; else empty.
         hint: &'static str,
     },
     /// A field of the header contradicts the file or itself.
-    #[error("{}: the header's {field} cannot be: {problem}", path.display())]
+    #[error("{}: invalid {field} in the header: {problem}", path.display())]
     Header {
         /// The file.
         path: PathBuf,
@@ -47,12 +50,17 @@ pub enum ReadError {
         /// Both values.
         problem: String,
     },
-    /// The file describes no event, so that no record can be understood.
-    #[error("{}: no event is described, so no sample can be understood; was the recording ended before it began?", .0.display())]
-    NoEvents(PathBuf),
-    /// Several events whose samples do not say which event they are of.
+    /// The file describes no event, so its records cannot be decoded.
     #[error(
-        "{}: {events} events whose samples do not say which they belong to; record them again with pmuscope record or a current perf",
+        "{}: the file describes no events, so its samples cannot be decoded. Try: record again; \
+         the recorder may have ended too early",
+        .0.display()
+    )]
+    NoEvents(PathBuf),
+    /// Several events with samples that do not identify their event.
+    #[error(
+        "{}: its samples do not identify which of {events} events they belong to. Try: record \
+         again with pmuscope record or a current perf",
         path.display()
     )]
     NoCommonId {
@@ -67,13 +75,13 @@ impl ReadError {
     pub(super) fn magic(path: &Path, front: &[u8]) -> Self {
         let front = &front[..front.len().min(8)];
         let found = if front.is_empty() {
-            "nothing (it is empty)".into()
+            "it is empty".into()
         } else {
-            format!("\"{}\"", front.escape_ascii())
+            format!("it starts with \"{}\", not \"PERFILE2\"", front.escape_ascii())
         };
         // Results of runs are JSON.
         let hint = if front.starts_with(b"{") {
-            ". Two results of stat, sweep or bench: pmuscope compare BEFORE AFTER"
+            ". To compare two results of stat, sweep or bench: pmuscope compare BEFORE AFTER"
         } else {
             ""
         };

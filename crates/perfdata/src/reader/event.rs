@@ -1,4 +1,4 @@
-//! The events of a recording, and how a record tells its event and its time.
+//! The events of a recording, and how the event and the time of a record are found.
 
 use std::collections::HashMap;
 
@@ -44,7 +44,7 @@ impl Event {
         TailLayout::with_calls(&self.attr).is_some()
     }
 
-    /// Whether samples carry what stacks are unwound from: registers and stack of the program.
+    /// Whether samples carry the data for unwinding stacks: registers and stack of the program.
     #[must_use]
     pub fn has_stacks(&self) -> bool {
         self.attr.sample_type.contains(SampleType::REGS_USER | SampleType::STACK_USER)
@@ -57,7 +57,7 @@ impl Event {
     }
 }
 
-/// Who a record was made by, where the record says so.
+/// The process and thread that a record comes from, if the record has them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SampleId {
     /// Process and thread.

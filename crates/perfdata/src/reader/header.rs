@@ -1,4 +1,4 @@
-//! The header of a file: where the sections are, checked against the file before anything is believed.
+//! The header of a file: where the sections are, checked against the file before they are used.
 //!
 //! ```text
 //!  0        8      16        24      40     56           72                 104
@@ -33,6 +33,8 @@ const LARGEST_ATTR: u64 = 4096;
 const LARGEST_ATTRS: u64 = 64 << 20;
 /// Bytes of all ids that are believed.
 const LARGEST_IDS: u64 = 8 * MOST_IDS as u64;
+/// The likely cause where a section ends after the file.
+const TRUNCATED: &str = "; the file may be truncated";
 
 /// A piece of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -112,7 +114,7 @@ pub(super) fn read(file: &File, path: &Path) -> Result<Header, ReadError> {
         Some(SIZE | SIZE_WITHOUT_FEATURES) => {}
         size => {
             let found = size.map_or("missing".into(), |size| size.to_string());
-            let problem = format!("{found}; 16, 72 and 104 are possible");
+            let problem = format!("{found}; expected 16, 72 or 104");
             return Err(ReadError::Header { path: path.to_path_buf(), field: "size", problem });
         }
     }
@@ -158,7 +160,8 @@ impl HeaderSource<'_> {
         let bits: Vec<u32> = feature_bits(bitmap, self.endian);
 
         if data.offset > self.file_size {
-            let problem = format!("{} in a file of {} bytes", data.offset, self.file_size);
+            let problem =
+                format!("{} in a file of {} bytes{TRUNCATED}", data.offset, self.file_size);
             return Err(self.wrong("data.offset", problem));
         }
         let rest = self.file_size - data.offset;
@@ -222,18 +225,26 @@ impl HeaderSource<'_> {
         Ok(())
     }
 
+    /// [`TRUNCATED`] where a section ends after the file.
+    fn truncated(&self, section: HeaderSection) -> &'static str {
+        if section.end_within(self.file_size).is_none() { TRUNCATED } else { "" }
+    }
+
     /// Entries of attribute and place of its ids.
     fn events(&self, entry: u64, attrs: HeaderSection) -> Result<Vec<Event>, ReadError> {
         if attrs.end_within(self.file_size).is_none() || attrs.size > LARGEST_ATTRS {
             let problem = format!(
-                "{} bytes at {} in a file of {} bytes",
-                attrs.size, attrs.offset, self.file_size
+                "{} bytes at {} in a file of {} bytes{}",
+                attrs.size,
+                attrs.offset,
+                self.file_size,
+                self.truncated(attrs)
             );
             return Err(self.wrong("attrs", problem));
         }
         let smallest = ATTR_SIZE_VER0 as u64 + SECTION;
         if !(smallest..=LARGEST_ATTR).contains(&entry) {
-            let problem = format!("{entry} bytes; {smallest} to {LARGEST_ATTR} are possible");
+            let problem = format!("{entry} bytes; expected {smallest} to {LARGEST_ATTR}");
             return Err(self.wrong("attr_size", problem));
         }
         let bytes = self.bytes(attrs)?;
@@ -247,11 +258,12 @@ impl HeaderSource<'_> {
             let most = self.file_size.min(LARGEST_IDS);
             if ids.end_within(self.file_size).is_none() || id_bytes > most {
                 let problem = format!(
-                    "{} bytes at {} for event {} in a file of {} bytes",
+                    "{} bytes at {} for event {} in a file of {} bytes{}",
                     ids.size,
                     ids.offset,
                     events.len(),
-                    self.file_size
+                    self.file_size,
+                    self.truncated(ids)
                 );
                 return Err(self.wrong("attrs.ids", problem));
             }

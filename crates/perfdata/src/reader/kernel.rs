@@ -1,4 +1,4 @@
-//! Records of the kernel: which event they are of, when they were made, and what they say.
+//! Records of the kernel: their event, time and content.
 
 use pmuscope_abi::AttrFlags;
 use pmuscope_abi::record::kind;
@@ -34,7 +34,7 @@ const CALLCHAIN_DEFERRED: u32 = 22;
 pub(super) enum Use {
     /// A profile needs it.
     Profile,
-    /// Only who looks at records one by one wants it.
+    /// Needed only for inspecting records one by one.
     Listing,
     /// This version does not know it.
     Unknown,

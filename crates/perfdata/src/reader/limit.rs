@@ -1,6 +1,6 @@
-//! How much memory reading may take, for all readers of this program.
+//! The memory limit of reading, for all readers of this program.
 //!
-//! A recording from anywhere can ask for any amount: records that have to wait for older ones, names, mappings.
+//! A recording from elsewhere can demand any amount: records that have to wait for older ones, names, mappings.
 //! What is held of them is bounded by parts of one limit, which the program sets by what its machine has to spare.
 
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! Records as rings give them: for who reads rings, and no file.
+//! Records straight from ring buffers, without a file.
 
 use pmuscope_abi::record::{HEADER_SIZE, Records};
 

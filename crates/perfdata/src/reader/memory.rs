@@ -1,13 +1,14 @@
-//! What the hardware tells about a sampled access to memory: where the data came from, and how long
+//! What the hardware reports about a sampled memory access: where the data came from, and how long
 //! it took. Fields and their numbers are those of `union perf_mem_data_src` and
 //! `union perf_sample_weight` in `perf_event.h`.
 
 use std::fmt;
 
-/// What a sampled access or instruction cost. What the hardware does not tell is `None`.
+/// The weight (latency) of a sampled access or instruction. What the hardware does not report is
+/// `None`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Weight {
-    /// Latency of the access, or whatever else the event weighs; cycles as a rule.
+    /// Latency of the access, or another quantity that the event reports; usually cycles.
     pub cost: u64,
     /// Latency of the whole instruction, cycles.
     pub instruction: Option<u16>,

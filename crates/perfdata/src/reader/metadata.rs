@@ -1,4 +1,4 @@
-//! What a file says about the machine and the recording, from its feature sections.
+//! Metadata of the machine and the recording, from feature sections.
 
 use std::fs::File;
 use std::path::Path;

@@ -1,7 +1,7 @@
-//! Reads recordings: ours and those of `perf record`, as files and as streams, of either byte order.
+//! Reads recordings of pmuscope and of `perf record`, as files and as streams, of either byte order.
 //!
-//! A file is a thing from anywhere. Whatever it says is checked against its size; what is damaged is
-//! read up to the damage, and [`Tally`] says what was left out.
+//! A file is untrusted input. Everything in it is checked against its size; what is damaged is read
+//! up to the damage, and [`Tally`] says what was left out.
 //!
 //! ```no_run
 //! use pmuscope_perfdata::reader::{Reader, Record};
@@ -85,7 +85,7 @@ use source::FileSource;
 use stream::{COMPRESSED2, RawRecord, StreamStep};
 use tool::ToolRecord;
 
-/// Name of the input that stands for standard input.
+/// Name that means standard input.
 pub const STDIN: &str = "-";
 
 /// A record with its time stamp.
@@ -96,8 +96,8 @@ pub struct Entry<'a> {
     /// Index of the event that the record belongs to. Records that the recorder made itself belong
     /// to the first.
     pub event: usize,
-    /// Who a record other than a sample was made by; only from [`Reader::open_all`], and of records that
-    /// tell of losses and throttling.
+    /// The process and thread that a record other than a sample comes from; only from
+    /// [`Reader::open_all`], and for records of loss and throttling.
     pub maker: SampleId,
     /// The record.
     pub record: Record<'a>,
@@ -113,7 +113,7 @@ pub struct Reader {
     /// Records that a profile does not need, too.
     all: bool,
     about: FileFacts,
-    /// Where the records are, if they can be read from any place on.
+    /// Where the records are, if they can be read starting anywhere.
     seekable: Option<scan::Seekable>,
     source: FileSource,
     order: Order,
@@ -141,7 +141,7 @@ impl Reader {
         RecordingFile::open(path)?.reader_of_all()
     }
 
-    /// Opens the recording at `path` to go through it as it stands there.
+    /// Opens the recording at `path` for reading in the order of the file.
     ///
     /// # Errors
     /// As [`Reader::open`].
@@ -210,7 +210,7 @@ impl Reader {
         &self.tally
     }
 
-    /// How far reading has come, also while it goes on.
+    /// The progress of reading, also available meanwhile.
     #[must_use]
     pub fn progress(&self) -> Arc<Progress> {
         Arc::clone(&self.progress)

@@ -1,4 +1,4 @@
-//! A name for an event whose file gives none.
+//! A name for an event that has none in its file.
 
 use pmuscope_abi::{Attr, AttrFlags, event_type};
 

@@ -1,19 +1,20 @@
-//! Records in time order out of rounds.
+//! Puts records in order of time, from rounds.
 //!
-//! A recorder goes round all rings and ends each round with a mark. Each ring is in order, rings among
-//! each other are not, and while one is read another fills. So what is older than the youngest record
-//! of the round *before* is complete at a mark:
+//! A recorder reads all ring buffers in turn and ends each round with a mark. Each buffer is in order,
+//! but buffers are not ordered among each other, and while one is read another fills. So at a mark,
+//! everything older than the newest record of the *previous* round is complete:
 //!
 //! ```text
 //!  round 1   ──────────────┤ youngest = 40
 //!  round 2       ───────────────────┤ youngest = 70     mark: everything up to 40 goes out, sorted
 //!  round 3                     ───────────────┤         mark: everything up to 70
 //! ```
-//! Without marks everything waits for the end of the file. So that this costs bounded memory, half of
-//! what waits goes out when the limit is reached; records that come too late for that are counted.
+//! Without marks everything waits for the end of the file. To bound memory, half of what waits is
+//! released when the limit is reached; records that come too late for that are counted.
 //!
-//! Bodies lie in blocks, which are used again once all that was in them has gone. Records that are far
-//! younger than others keep their blocks; when these are what takes the memory, bodies move together.
+//! Bodies are stored in blocks, which are reused once everything in them has been released. Records
+//! that are far newer than others keep their blocks alive; when these dominate memory, bodies are
+//! compacted.
 
 use super::kernel::Identified;
 use super::limit;

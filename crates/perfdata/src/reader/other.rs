@@ -1,4 +1,4 @@
-//! Records that reports pass over and that are shown one by one: switches, namespaces, BPF programs,
+//! Records that reports skip and that are only shown one by one: switches, namespaces, BPF programs,
 //! changes of the kernel's code, hardware trace.
 
 use pmuscope_abi::record::kind;
@@ -13,7 +13,8 @@ pub struct Aux {
     pub offset: u64,
     /// Bytes.
     pub size: u64,
-    /// `PERF_AUX_FLAG_*`: 1 cut off for want of space, 2 of a flight recorder, 4 with gaps.
+    /// `PERF_AUX_FLAG_*`: 1 truncated because the buffer was full, 2 from overwrite mode, 4 with
+    /// gaps.
     pub flags: u64,
 }
 
@@ -137,7 +138,7 @@ pub(super) fn text_poke(body: &[u8], endian: Endian) -> Option<TextPoke<'_>> {
     Some(TextPoke { address, old, new: fields.take(new.into())? })
 }
 
-/// The hardware's number of an event whose output goes into the hardware trace.
+/// The hardware's number of an event that writes its output into the hardware trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AuxOutput {
     /// The number.

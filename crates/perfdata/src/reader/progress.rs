@@ -1,10 +1,10 @@
-//! How far reading has come, for whoever shows it meanwhile.
+//! The progress of reading, for display meanwhile.
 
 use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-/// What a reader is at.
+/// The stage that a reader is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
     /// Records in their order.
@@ -15,17 +15,17 @@ pub enum Stage {
     Samples,
 }
 
-/// Bytes that were read of those that there are. Each stage counts from the start.
+/// Bytes read, of the total. Each stage counts from 0.
 #[derive(Debug, Default)]
 pub struct Progress {
     stage: AtomicU8,
-    /// 0 where nobody knows.
+    /// 0 if unknown.
     all: AtomicU64,
     done: AtomicU64,
 }
 
 impl Progress {
-    /// What is being read.
+    /// The current stage.
     #[must_use]
     pub fn stage(&self) -> Stage {
         match self.stage.load(Ordering::Relaxed) {
@@ -35,7 +35,7 @@ impl Progress {
         }
     }
 
-    /// How much of the stage is done, 0 to 1; `None` where nobody knows, as of a stream.
+    /// How much of the stage is done, 0 to 1; `None` if unknown, as for a stream.
     #[must_use]
     pub fn share(&self) -> Option<f64> {
         let (all, done) = (self.all.load(Ordering::Relaxed), self.done.load(Ordering::Relaxed));

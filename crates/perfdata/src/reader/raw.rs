@@ -1,5 +1,5 @@
-//! Records as they stand in a recording: in the order of the file, those of tools too, each with its
-//! place. For who wants to see what is really there.
+//! Raw records of a recording: in the order of the file, including those of tools, each with its
+//! offset. For inspecting what is really in the file.
 
 use std::path::Path;
 
@@ -13,13 +13,13 @@ use super::stream::StreamStep;
 use super::tool::{self, ToolRecord};
 use super::{ReadError, Reader, Tally, note};
 
-/// Goes through a recording as it stands.
+/// Reads a recording in the order of the file.
 #[derive(Debug)]
 pub struct RawReader {
     reader: Reader,
 }
 
-/// A record and where it stands.
+/// A record and its offset.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RawEntry<'a> {
     /// The file, where a recording is a directory of several.
@@ -34,13 +34,14 @@ pub struct RawEntry<'a> {
     pub misc: u16,
     /// What follows the header, in the byte order of the file.
     pub body: &'a [u8],
-    /// Bytes behind the record that belong to it and are not read.
+    /// Bytes after the record that belong to it and are not read.
     pub payload: u64,
     /// Nanoseconds of the recording's clock, if the record has any.
     pub time: Option<u64>,
     /// Index of the event it belongs to; `None` for a tool's record, and where there is none.
     pub event: Option<usize>,
-    /// Who a record of the kernel other than a sample was made by.
+    /// The process and thread that a record of the kernel comes from, for records other than
+    /// samples.
     pub maker: SampleId,
     /// What it says; `None` for a tool's record and for one that is too short for its kind.
     pub record: Option<Record<'a>>,

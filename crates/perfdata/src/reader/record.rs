@@ -11,7 +11,7 @@ use super::sample::{ReadValues, Sample};
 /// Process id in records about the kernel itself.
 pub const KERNEL_PID: i32 = -1;
 
-/// A record of the kernel (or synthesised in its form), as far as a profile needs it.
+/// A record of the kernel (or synthesized in its form), as far as a profile needs it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Record<'a> {
@@ -25,7 +25,7 @@ pub enum Record<'a> {
     Fork(TaskRecord),
     /// A task ended.
     Exit(TaskRecord),
-    /// Records dropped for want of space in a ring; one such record can stand for many.
+    /// Records dropped because a ring buffer was full; one such record can stand for many.
     Lost {
         /// Event by its id, if the id belongs to one.
         event: Option<usize>,
@@ -47,7 +47,8 @@ pub enum Record<'a> {
     },
     /// A kernel function came (BPF programs, trampolines).
     Ksymbol(Ksymbol<'a>),
-    /// Sampling goes on. This and all below only from [`Reader::open_all`](super::Reader::open_all).
+    /// Sampling continues. This and all below only from
+    /// [`Reader::open_all`](super::Reader::open_all).
     Unthrottle {
         /// Event by its id, if the id belongs to one.
         event: Option<usize>,
@@ -80,9 +81,9 @@ pub enum Record<'a> {
     Cgroup(Cgroup<'a>),
     /// The kernel changed its own code.
     TextPoke(TextPoke<'a>),
-    /// The hardware's number of an event whose output goes into the hardware trace.
+    /// The hardware's number of an event that writes its output into the hardware trace.
     AuxOutput(AuxOutput),
-    /// The program's part of a call chain whose sample was taken before (Linux 6.19).
+    /// The user part of the callchain of an earlier sample (Linux 6.19).
     DeferredCallchain(DeferredCallchain<'a>),
     /// A record that is too short for its kind, or, from `Reader::open_all`, of a kind that is not known.
     Other {
@@ -94,7 +95,7 @@ pub enum Record<'a> {
 /// In what the CPU was when a sample was taken.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum CpuMode {
-    /// Not told.
+    /// Not reported.
     #[default]
     Unknown,
     /// The kernel.
@@ -186,8 +187,8 @@ pub struct TaskRecord {
     pub tid: i32,
     /// Thread of the parent.
     pub parent_tid: i32,
-    /// Written by the recorder for a process that was there before, not by the kernel at a fork: the
-    /// child's mappings are told in full, none are inherited.
+    /// Written by the recorder for a process that already existed, not by the kernel at a fork: the
+    /// mappings of the child are listed completely, and none are inherited.
     pub synthesised: bool,
 }
 

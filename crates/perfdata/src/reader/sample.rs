@@ -1,5 +1,5 @@
-//! Samples. The fields that every report wants are values; what stands behind the call chain is
-//! [decoded when asked for](Sample::details).
+//! Samples. The fields that every report needs are decoded; what comes after the callchain is
+//! [decoded on request](Sample::details).
 
 use pmuscope_abi::{Attr, ReadFormat, SampleType};
 
@@ -38,7 +38,7 @@ pub struct Sample<'a> {
     pub read: Option<ReadValues<'a>>,
     /// Return addresses, innermost first; empty if not recorded.
     pub callchain: Callchain<'a>,
-    /// What stands behind the call chain, undecoded; see [`Sample::details`].
+    /// What comes after the callchain, undecoded; see [`Sample::details`].
     pub tail: Tail<'a>,
 }
 
@@ -66,7 +66,7 @@ impl Default for Sample<'_> {
 }
 
 impl<'a> Sample<'a> {
-    /// What stands behind the call chain; `None` if the record is too short for it.
+    /// What comes after the callchain; `None` if the record is too short for it.
     #[must_use]
     pub fn details(&self) -> Option<Details<'a>> {
         self.tail.decode()
@@ -160,7 +160,7 @@ pub struct ReadValue {
     pub value: u64,
     /// Id of its descriptor.
     pub id: Option<u64>,
-    /// Records of it lost for want of space.
+    /// Records of it lost because the ring buffer was full.
     pub lost: Option<u64>,
 }
 
@@ -190,8 +190,8 @@ impl<'a> ReadValues<'a> {
         self.counts().is_empty()
     }
 
-    /// Copies the counts to the front of `to`, as far as there is room; how many were copied. As
-    /// [`ReadValues::iter`], in less time.
+    /// Copies the counts to the front of `to`, as far as there is room; returns how many were
+    /// copied. As [`ReadValues::iter`], but faster.
     #[inline]
     pub fn copy_to(&self, to: &mut [u64]) -> usize {
         let mut copied = 0;

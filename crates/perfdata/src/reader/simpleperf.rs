@@ -1,5 +1,5 @@
-//! What Android's simpleperf keeps in features of its own: names of events and symbols of files, since
-//! the files are on a phone.
+//! The feature sections of Android's simpleperf: names of events and symbols of files, since the files
+//! are on a phone.
 //!
 //! ```text
 //!  128  { u32 size; path\0; u32 kind; u64 lowest address; u32 symbols: { u64 address; u32 size; name\0 };

@@ -1,8 +1,8 @@
 //! Where records come from: one file or stream, or the files of a directory as
 //! `perf record --threads` writes it.
 //!
-//! Each of many files is in the order of time, since each holds one ring. So the file that is furthest
-//! behind is read next, and what is not younger than that is complete:
+//! Each of the files is in order of time, since each contains one ring buffer. So the file that is
+//! furthest behind is read next, and what is not newer than that is complete:
 //!
 //! ```text
 //!  data     ├──────────┤ 40                       always from the one furthest behind

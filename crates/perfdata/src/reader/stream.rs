@@ -1,4 +1,5 @@
-//! Bytes to records, in the order of the file: framing, payloads that follow a record, decompression.
+//! Decodes bytes to records, in the order of the file: framing, payloads that follow a record,
+//! decompression.
 //!
 //! A compressed record holds a piece of a zstd stream; records continue from one piece into the next.
 //! It is unpacked in steps of a fixed size, so that a small record that unpacks to gigabytes costs
@@ -74,7 +75,9 @@ impl std::fmt::Display for StopReason {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::CutOff => f.write_str("the last record is cut off"),
-            Self::RecordSize(size) => write!(f, "a record of {size} bytes, less than its header"),
+            Self::RecordSize(size) => {
+                write!(f, "a record of {size} bytes, shorter than its header")
+            }
             Self::Compression(why) => write!(f, "damaged compressed data ({why})"),
         }
     }

@@ -1,4 +1,4 @@
-//! Counts of what was read, and of what was not.
+//! Counts of what was read and of what was skipped.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ pub struct Tally {
     pub records: u64,
     /// Number of records of each kind in the file, compressed ones and those of tools too.
     pub kinds: KindCounts,
-    /// Samples that belong to no event of the file.
+    /// Samples that match no event of the file.
     pub samples_of_no_event: u64,
     /// Records shorter than their kind demands.
     pub malformed: u64,
@@ -28,7 +28,7 @@ pub struct Tally {
     /// Number of records of each kind that this version does not know; all beyond the first thousand
     /// kinds under `u32::MAX`.
     pub unknown_kinds: BTreeMap<u32, u64>,
-    /// Bytes of hardware trace, and of other data behind records, that were stepped over.
+    /// Bytes of hardware trace, and of other data after records, that were skipped.
     pub skipped_bytes: u64,
     /// Where and why reading ended before the end of the data.
     pub stopped: Option<Stopped>,

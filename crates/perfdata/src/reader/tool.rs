@@ -1,4 +1,4 @@
-//! Records that the recording tool wrote: what the reader itself wants of them.
+//! Records written by the recording tool, as far as the reader itself needs them.
 
 use pmuscope_abi::ATTR_SIZE_VER0;
 use pmuscope_abi::record::kind;

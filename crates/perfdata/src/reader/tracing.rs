@@ -1,4 +1,4 @@
-//! Formats of tracepoints, as TRACING_DATA has them: names for events, and fields of their samples.
+//! Formats of tracepoints, as in TRACING_DATA: names for events, and fields of their samples.
 //!
 //! [`crate::writer::TracingData`] shows the layout. A format is the text of `events/SYSTEM/NAME/format`:
 //!

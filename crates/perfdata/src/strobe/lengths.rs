@@ -1,4 +1,4 @@
-//! How long the windows of a recording are, which need not be what was asked for.
+//! The actual lengths of the windows of a recording, which may differ from the requested length.
 
 use super::{Epoch, StrobeInfo};
 

@@ -1,5 +1,6 @@
-//! Feature sections: what a finished file tells beside its records. Numbers and layouts as in
-//! `tools/perf/util/header.{h,c}`; few on purpose, since readers choke on features they do not know.
+//! Feature sections: what a finished file contains in addition to its records. Numbers and layouts
+//! as in `tools/perf/util/header.{h,c}`; few on purpose, since readers fail on features they do not
+//! know.
 
 use pmuscope_abi::record::{RecordBuilder, kind, misc};
 
@@ -36,7 +37,7 @@ const NAME_ALIGN: usize = 64;
 pub struct Features {
     /// Formats of tracepoints; stock perf refuses files with tracepoints that have none.
     pub tracing_data: Option<TracingData>,
-    /// Build ids of modules whose mappings carry none.
+    /// Build IDs of modules with mappings that carry none.
     pub build_ids: Vec<BuildIdEntry>,
     /// Host name.
     pub hostname: Option<String>,
@@ -120,7 +121,7 @@ pub struct Compression {
 
 impl Compression {
     /// The same as a record for the stream. Stock perf sizes its buffers by it, and a file that was not
-    /// closed has no feature sections: it stands before the first compressed record.
+    /// closed has no feature sections: it comes before the first compressed record.
     #[must_use]
     pub fn record(&self) -> Vec<u8> {
         let mut out = Vec::new();

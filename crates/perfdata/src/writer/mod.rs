@@ -1,6 +1,6 @@
-//! Bytes of a `perf.data` file, and where they go.
+//! The bytes of a `perf.data` file, and their offsets.
 //!
-//! The order in the file makes it readable at every moment of a recording, also by stock perf:
+//! The order in the file keeps it readable at any time during a recording, also by stock perf:
 //!
 //! ```text
 //!  created                       while recording             closed
@@ -14,7 +14,7 @@
 //!                                                            └───────────────┘
 //! ```
 //!
-//! Layout: `tools/perf/Documentation/perf.data-file-format.txt`; that perf accepts tables behind the
+//! Layout: `tools/perf/Documentation/perf.data-file-format.txt`; that perf accepts tables after the
 //! data and a patched `data.size` was measured (perf 6.1).
 
 mod features;
@@ -29,7 +29,7 @@ const MAGIC: &[u8; 8] = b"PERFILE2";
 const HEADER_SIZE: u64 = 104;
 const SECTION_SIZE: usize = 16;
 
-/// Where in the file the size of the data section stands; see [`data_size_patch`].
+/// Offset in the file of the size of the data section; see [`data_size_patch`].
 pub const DATA_SIZE_OFFSET: u64 = 48;
 
 /// An event as the file describes it.
@@ -50,13 +50,13 @@ struct FileSection {
     size: u64,
 }
 
-/// What stands in front of the data: header with provisional tables. The data start right behind it.
+/// What comes before the data: the header with provisional tables. The data start right after it.
 #[must_use]
 pub fn front(events: &[FileEvent]) -> Vec<u8> {
     front_with_records(events, &[])
 }
 
-/// [`front`] and whole records behind it, already counted as data: stock perf refuses a file without
+/// [`front`] followed by whole records, already counted as data: stock perf rejects a file without
 /// any.
 #[must_use]
 pub fn front_with_records(events: &[FileEvent], records: &[u8]) -> Vec<u8> {
@@ -74,19 +74,19 @@ pub fn data_size_patch(size: u64) -> [u8; 8] {
     size.to_ne_bytes()
 }
 
-/// What closes a file: first `tail` goes to `tail_offset`, then `header` to offset 0. Between the two
-/// writes the file is what it was before.
+/// What closes a file: first write `tail` at `tail_offset`, then `header` at offset 0. Between the
+/// two writes the file is unchanged for readers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Closing {
     /// Feature table, features, final attribute and id tables.
     pub tail: Vec<u8>,
-    /// Where `tail` goes: right behind the data.
+    /// The offset of `tail`: right after the data.
     pub tail_offset: u64,
     /// The final header.
     pub header: Vec<u8>,
 }
 
-/// Builds the end of a file whose data section is `data_size` bytes at `data_offset`.
+/// Builds the end of a file with a data section of `data_size` bytes at `data_offset`.
 #[must_use]
 pub fn closing(
     events: &[FileEvent],
@@ -124,7 +124,7 @@ pub fn closing(
 ///  event types: │ attr │ ids │ ids ││ attr │ ids │ ids │   entry = (attr + ids) + ids
 /// ```
 struct Tables {
-    /// Bytes of an attribute and the section behind it.
+    /// Bytes of an attribute and the section after it.
     entry: usize,
     attrs: FileSection,
     event_types: FileSection,

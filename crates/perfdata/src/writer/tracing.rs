@@ -1,4 +1,4 @@
-//! Formats of tracepoints, without which stock perf refuses a file that has any.
+//! Formats of tracepoints, without which stock perf rejects a file with tracepoints.
 //!
 //! The layout is that of trace.dat files up to version 6 (`trace-cmd.dat(5)`), as the feature section
 //! TRACING_DATA has it:

@@ -100,7 +100,7 @@ fn a_damaged_part_costs_its_own_end_only_and_is_named() {
 fn a_directory_with_something_else_is_told_so() {
     let dir = tempfile::tempdir().unwrap();
     let error = Reader::open(dir.path()).unwrap_err().to_string();
-    assert!(error.contains("without a file \"data\" in it"), "{error}");
+    assert!(error.contains("without a \"data\" file"), "{error}");
     File::create(dir.path().join("data")).unwrap().write_all(b"something else").unwrap();
     let error = Reader::open(dir.path()).unwrap_err().to_string();
     assert!(error.contains("data is not a perf.data file"), "{error}");

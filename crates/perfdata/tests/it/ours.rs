@@ -133,14 +133,14 @@ fn errors_name_file_and_field() {
         let text = Reader::open(&path).unwrap_err().to_string();
         text.replace(path.to_str().unwrap(), "FILE")
     };
-    insta::assert_snapshot!(error(b"\x7fELF\x02\x01\x01\0"), @r#"FILE is not a perf.data file: it starts with "\x7fELF\x02\x01\x01\x00", not with "PERFILE2""#);
-    insta::assert_snapshot!(error(b""), @r#"FILE is not a perf.data file: it starts with nothing (it is empty), not with "PERFILE2""#);
+    insta::assert_snapshot!(error(b"\x7fELF\x02\x01\x01\0"), @r#"FILE is not a perf.data file: it starts with "\x7fELF\x02\x01\x01\x00", not "PERFILE2""#);
+    insta::assert_snapshot!(error(b""), @r#"FILE is not a perf.data file: it is empty"#);
     file[16..24].copy_from_slice(&3_u64.to_ne_bytes());
-    insta::assert_snapshot!(error(&file), @"FILE: the header's attr_size cannot be: 3 bytes; 80 to 4096 are possible");
+    insta::assert_snapshot!(error(&file), @"FILE: invalid attr_size in the header: 3 bytes; expected 80 to 4096");
     file[24..32].copy_from_slice(&u64::MAX.to_ne_bytes());
-    insta::assert_snapshot!(error(&file), @"FILE: the header's attrs cannot be: 256 bytes at 18446744073709551615 in a file of 672 bytes");
+    insta::assert_snapshot!(error(&file), @"FILE: invalid attrs in the header: 256 bytes at 18446744073709551615 in a file of 672 bytes; the file may be truncated");
     file[8..16].copy_from_slice(&99_u64.to_ne_bytes());
-    insta::assert_snapshot!(error(&file), @"FILE: the header's size cannot be: 99; 16, 72 and 104 are possible");
+    insta::assert_snapshot!(error(&file), @"FILE: invalid size in the header: 99; expected 16, 72 or 104");
     let text = Reader::open(dir.path()).unwrap_err().to_string();
     assert!(text.contains("is a directory"), "{text}");
 }

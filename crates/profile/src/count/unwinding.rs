@@ -73,17 +73,17 @@ impl CutReason {
     const ALL: [(Self, &'static str); 13] = [
         (Self::CopyTooShort, "stack copy too short"),
         (Self::NoInformation, "no unwind information"),
-        (Self::FileMissing, "file missing or of another build"),
+        (Self::FileMissing, "file missing or from another build"),
         (Self::Unreadable, "file not readable"),
-        (Self::Generated, "code made at run time"),
-        (Self::OtherKernel, "vdso of another kernel"),
-        (Self::Damaged, "unwind information not usable"),
-        (Self::NotMapped, "address where nothing is mapped"),
+        (Self::Generated, "code generated at run time"),
+        (Self::OtherKernel, "vDSO of another kernel"),
+        (Self::Damaged, "unusable unwind information"),
+        (Self::NotMapped, "address not mapped"),
         (Self::NotReadable, "memory not in the copy"),
         (Self::TooDeep, "more than 1,024 frames"),
         (Self::NoCopy, "no stack copy in the sample"),
         (Self::ThirtyTwoBit, "32-bit program"),
-        (Self::OtherMachine, "no unwinding for this machine"),
+        (Self::OtherMachine, "unwinding not supported on this architecture"),
     ];
 
     /// In words.

@@ -69,8 +69,8 @@ pub enum HitsError {
     Read(#[from] ReadError),
     /// It is one of breakpoints, by another command.
     #[error(
-        "{}: it is a recording of breakpoints ({events}), not one of pmuscope watch: it tells where they were \
-         hit, without values and without exact counts. Try: pmuscope report {}",
+        "{}: it is a recording of breakpoints ({events}), not of pmuscope watch: it has the \
+         locations of hits, but no values and no exact counts. Try: pmuscope report {}",
         path.display(), path.display()
     )]
     Breakpoints {
@@ -81,7 +81,8 @@ pub enum HitsError {
     },
     /// It is of something else.
     #[error(
-        "{}: it was not recorded by pmuscope watch, so it has no hits of watchpoints. Try: pmuscope report {}",
+        "{}: it was not recorded by pmuscope watch, so it has no watchpoint hits. Try: pmuscope \
+         report {}",
         path.display(), path.display()
     )]
     NotWatched {
@@ -90,8 +91,8 @@ pub enum HitsError {
     },
     /// A recording that was not closed tells only at its end what was watched.
     #[error(
-        "a stream is gone once it was read, and what was watched has to be known first. Save it to a file, \
-         and read that"
+        "hits cannot be read from a stream, as what was watched must be known first. Try: save it \
+         to a file first"
     )]
     Stream,
 }

@@ -41,7 +41,7 @@ pub enum NoInstructions {
     #[error(transparent)]
     Disassembler(#[from] DisassembleError),
     /// A guest's, the hypervisor's, or loaded by the kernel at run time.
-    #[error("its code lies in no file")]
+    #[error("no file contains its code")]
     NoFile,
 }
 

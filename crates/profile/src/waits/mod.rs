@@ -56,8 +56,8 @@ pub enum WaitsError {
     Read(#[from] ReadError),
     /// It has no records of context switches.
     #[error(
-        "{}: it has no records of context switches, so it does not tell where threads wait. \
-         Try: pmuscope record --off-cpu",
+        "{}: it has no context-switch records, so it does not show where threads wait. Try: \
+         pmuscope record --off-cpu",
         path.display()
     )]
     NotRecorded {
@@ -66,7 +66,7 @@ pub enum WaitsError {
     },
     /// Lost records are looked for before the others are read.
     #[error(
-        "a stream is gone once it was read, and waits are read twice. Save it to a file, and read that"
+        "waits cannot be read from a stream, as they take two passes. Try: save it to a file first"
     )]
     Stream,
 }

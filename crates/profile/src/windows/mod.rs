@@ -128,22 +128,21 @@ pub enum WindowsError {
     Read(#[from] ReadError),
     /// It has to be gone over twice.
     #[error(
-        "windows are read in two passes, which standard input does not allow. Save the stream to a \
-         file first"
+        "windows cannot be read from standard input, as they take two passes. Try: save the stream \
+         to a file first"
     )]
     Stream,
     /// No sample carries counts of a group.
     #[error(
-        "{path}: its samples carry no counts of a group of events, so there are no windows. Record \
-         with: pmuscope record --strobe -- CMD, or perf record -e \
-         '{{cycles/period=300/,instructions}}:S' -- CMD"
+        "{path}: no windows: its samples have no counts of an event group. Try: pmuscope record \
+         --strobe -- CMD, or perf record -e '{{cycles/period=300/,instructions}}:S' -- CMD"
     )]
     NoCounts {
         /// The recording.
         path: PathBuf,
     },
     /// The file holds something else than samples.
-    #[error("{path}: no windows, for it has no samples")]
+    #[error("{path}: no windows: it has no samples")]
     NoSamples {
         /// The recording.
         path: PathBuf,
@@ -152,8 +151,8 @@ pub enum WindowsError {
     },
     /// More is to be taken off windows than they have.
     #[error(
-        "--interrupt-cost {cost}: windows have {mean:.0} {event} here on average, so nothing would be left \
-         of them. Try a number below that, as an empty function shows it"
+        "--interrupt-cost {cost}: windows have {mean:.0} {event} on average, so nothing would be \
+         left of them. Try: a smaller number, as measured on an empty function"
     )]
     InterruptCost {
         /// Asked for, units of the event.

@@ -115,8 +115,8 @@ impl BudgetPlan {
         let sampling = || requests.iter().filter(|request| request.attr.sample > 0);
         if let Some(request) = sampling().find(|r| !is_clock(&r.attr) && !is_of_pmu(&r.attr)) {
             return Err(RecorderError::Options(format!(
-                "--budget: how often {} is sampled cannot be steered while recording. \
-                 Try a longer period (-c N) without --budget",
+                "--budget: the sampling rate of {} cannot be adjusted while recording. Try: a \
+                 longer period (-c N) without --budget",
                 request.name
             )));
         }
@@ -266,7 +266,7 @@ mod tests {
     fn events_whose_rate_nobody_steers_are_refused() {
         let mut faults = [request(event_type::SOFTWARE, software::PAGE_FAULTS, 1)];
         let error = BudgetPlan::new(0.01, None, 2, false, &mut faults).unwrap_err();
-        assert!(error.to_string().contains("Try a longer period"), "{error}");
+        assert!(error.to_string().contains("Try: a longer period"), "{error}");
     }
 
     #[test]

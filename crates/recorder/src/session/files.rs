@@ -136,13 +136,13 @@ impl Session<'_> {
         let tally = old.tally();
         let mut info =
             self.file_info(&files.started, &now, &tally, &loss.since(&files.loss_before));
-        info.ended_by = Some("a new file was begun".into());
+        info.ended_by = Some("the next file was started".into());
         info.cost.bytes = old.committed();
         files.missing.extend(match is_still_written {
             // A tail would lie where the late writes go.
             true => Some(format!(
-                "{} has no names and no summary, and its last samples are counted nowhere: it was still \
-                 being written {} s after the next file had begun",
+                "{} has no names and no summary, and its last samples are not counted: it was \
+                 still being written {} s after the next file was started",
                 old.path().display(),
                 LONGEST_WRITE.as_secs()
             )),

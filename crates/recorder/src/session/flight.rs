@@ -91,7 +91,7 @@ impl Session<'_> {
                         missing.extend(snapshot.incomplete);
                     }
                     // The rings still hold it: the next one, or that of the end, may do better.
-                    Err(error) => missing.push(format!("a snapshot could not be written: {error}")),
+                    Err(error) => missing.push(format!("cannot write a snapshot: {error}")),
                 }
             }
             Ok(())
@@ -138,20 +138,21 @@ impl Session<'_> {
         info.ended_by = Some("snapshot of the flight recorder".into());
         info.cost.bytes = output.committed();
         info.notices.push(
-            "flight recorder: each ring holds its newest records only, so rings begin at different times"
+            "flight recorder: each ring buffer holds only its newest records, so buffers begin at \
+             different times"
                 .into(),
         );
         if dropped {
             info.notices.push(
-                "flight recorder: more was mapped and started than is kept in memory (64 MiB): a process \
-                 that began long ago and ended may have no name"
+                "flight recorder: sideband events (mmap, comm, fork, exit) exceeded the 64 MiB \
+                 kept in memory: processes that started long ago and have ended may have no name"
                     .into(),
             );
         }
         let without_end = self.close(&output, &tally, &info, started);
         let incomplete = output
             .stopped()
-            .map(|_| format!("{} is not whole: {}", path.display(), why_stopped(&output)))
+            .map(|_| format!("{} is incomplete: {}", path.display(), why_stopped(&output)))
             .or(without_end);
         Ok(Snapshot { path, tally, bytes: output.committed(), incomplete })
     }

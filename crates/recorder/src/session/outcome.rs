@@ -58,7 +58,7 @@ impl std::fmt::Display for EndReason {
             Self::MaxSize(bytes) => write!(f, "the file reached {bytes} bytes (--max-size)"),
             Self::WriteError(error) => write!(f, "cannot write the file: {error}"),
             Self::ReaderError(error) => write!(f, "a reader failed: {error}"),
-            Self::Failed(error) => write!(f, "recording could not go on: {error}"),
+            Self::Failed(error) => write!(f, "recording failed: {error}"),
         }
     }
 }
@@ -85,8 +85,8 @@ const EXCLUDED_MODES: AttrFlags = AttrFlags::EXCLUDE_USER
     .union(AttrFlags::EXCLUDE_IDLE);
 
 /// Where the loop that measures the cost of a sample never meets the event.
-const UNKNOWN_SAMPLE_COST: &str = "what a sample of this event costs in the kernel is not known (a \
-    loop in user mode never causes one), so the budget covers the recorder's own CPU time only";
+const UNKNOWN_SAMPLE_COST: &str = "the kernel's overhead per sample of this event is unknown (a \
+    loop in user mode never triggers it), so the budget covers only the recorder's own CPU time";
 
 /// Loss and times as the descriptors tell them.
 #[derive(Debug, Clone)]
@@ -442,8 +442,8 @@ impl Session<'_> {
         let closed = output.close(|offset, size| closing(&events, &features, offset, size));
         closed.err().map(|error| {
             format!(
-                "the end of the file did not fit into {}: {}. Its samples are readable, but names of \
-                 events, machine and cost are missing in it",
+                "cannot write the end of {}: {}. Its samples are readable, but it lacks names of \
+                 events, machine and overhead",
                 output.path().display(),
                 errno_name(&error)
             )
@@ -473,14 +473,15 @@ fn missing(info: &RecordingInfo, tally: &RecordTally, ended: &EndReason) -> Vec<
     let mut sentences = Vec::new();
     if let Some(lost) = info.lost().filter(|lost| *lost > 0) {
         sentences.push(format!(
-            "{lost} {} lost because a ring was full. Try: a lower rate (-F), larger rings \
+            "{lost} {} lost because a ring buffer was full. Try: a lower rate (-F), larger buffers \
              (-m), or more readers (--readers cpu)",
             if lost == 1 { "record was" } else { "records were" }
         ));
     }
     sentences.extend(info.strobe.iter().flat_map(StrobeInfo::missing));
     if tally.broken_bytes > 0 {
-        sentences.push(format!("{} bytes in the rings were no records", tally.broken_bytes));
+        let broken = tally.broken_bytes;
+        sentences.push(format!("{broken} bytes in the ring buffers were not valid records"));
     }
     if let Some(unwritten) = info.unwritten {
         let what = match ended {
@@ -488,8 +489,8 @@ fn missing(info: &RecordingInfo, tally: &RecordTally, ended: &EndReason) -> Vec<
             _ => "",
         };
         sentences.push(format!(
-            "the recording stopped early: {ended}. What is in the file is good; {unwritten} samples \
-             that were taken, and all after them, are not in the file{what}"
+            "the recording stopped early: {ended}. The file is valid up to there; {unwritten} \
+             samples that were taken, and all later ones, are missing{what}"
         ));
     }
     sentences
@@ -500,7 +501,7 @@ fn throttling(tally: &RecordTally) -> Option<String> {
     let throttled: u64 = tally.throttled.iter().sum();
     (throttled > 0).then(|| {
         format!(
-            "the kernel suspended sampling {throttled} times (throttling); that time has no samples. \
+            "the kernel throttled sampling {throttled} times; there are no samples from that time. \
              Try: a lower rate (-F), or sudo sysctl kernel.perf_event_max_sample_rate=…"
         )
     })
@@ -510,13 +511,15 @@ fn throttling(tally: &RecordTally) -> Option<String> {
 fn unsampled(event: &EventInfo, is_of_cpus: bool) -> Option<String> {
     let clock = event.unsampled()?;
     let why = if is_of_cpus {
-        "An idle CPU may have no ticks, and a virtual machine that has to wait for its host misses some"
+        "An idle CPU may have no timer ticks, and a virtual machine misses ticks while the host \
+         does not run it"
     } else {
-        "A clock that follows tasks samples none that lives shorter than its period, and a virtual machine \
-         that has to wait for its host misses ticks. Try: --own-cgroup for a command, -a, or a higher rate (-F)"
+        "A per-task software timer takes no sample in tasks shorter than its period, and a virtual \
+         machine misses ticks while the host does not run it. Try: --own-cgroup for a command, -a, \
+         or a higher rate (-F)"
     };
     Some(format!(
-        "{}: the kernel counted {:.3} s, samples stand for {:.3} s of it. {why}",
+        "{}: the kernel counted {:.3} s, but samples cover {:.3} s. {why}",
         event.name, clock.counted_s, clock.sampled_s
     ))
 }

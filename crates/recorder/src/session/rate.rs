@@ -90,9 +90,9 @@ mod tests {
         let refused = checked(&[40_000, 20_000], Some(16.1)).unwrap_err();
         assert_eq!(
             refused,
-            "cpu-clock every 20 µs: a sample takes 16.1 µs of this machine's CPUs, which leaves them \
-             next to nothing else; they might not even answer. Try -F 31055 or fewer, or -c 32200 or \
-             more"
+            "cpu-clock every 20 µs: a sample takes 16.1 µs of CPU time here, so sampling would \
+             take nearly all of it and the machine might hang. Try: -F 31055 or lower, or -c 32200 \
+             or higher"
         );
     }
 
@@ -100,8 +100,9 @@ mod tests {
     fn periods_that_the_kernel_does_not_take_are_refused() {
         assert_eq!(
             checked(&[9_999], None).unwrap_err(),
-            "cpu-clock every 9999 ns: the kernel's clocks take no period below 10000 ns, so a sample \
-             would stand for more than it says. Try -F 10000 or fewer, or -c 100000 or more"
+            "cpu-clock every 9999 ns: the kernel's software timers have no period below 10000 ns, \
+             so each sample would be counted as less time than it stands for. Try: -F 10000 or \
+             lower, or -c 100000 or higher"
         );
     }
 }

@@ -27,8 +27,8 @@ const TRIES: u32 = 100;
 
 /// Where threads may be missing after all tries.
 pub(super) const MISSED_THREADS: &str = "the observed processes started threads faster than events \
-    could be opened for them: threads that were born in that moment, and what comes from them, may be \
-    missing. Try: pmuscope record -- COMMAND, or -a";
+    could be opened for them: threads created meanwhile, and their children, may be missing. Try: \
+    pmuscope record -- COMMAND, or -a";
 
 /// Calls `open` until no thread of `pids` can have been missed; false if that could not be reached.
 pub(super) fn open_without_a_gap(

@@ -287,7 +287,7 @@ impl Check<'_> {
         let cpu = self.strobe.cpus[0].number;
         let set = edges.iter().rev().try_for_each(|edge| self.kernel.set_period(edge.fd(), period));
         let signs = [Reason::LengthChanged, Reason::NoSamples, Reason::OffsetChanged];
-        self.see("a period set by somebody else", &signs, cpu, set, Ok)
+        self.see("a period set by another program", &signs, cpu, set, Ok)
     }
 
     fn throttling(&mut self) -> Disturbance {
@@ -295,7 +295,7 @@ impl Check<'_> {
         let cpu = self.strobe.cpus[0].number;
         let made = Changed::to(&path, THROTTLING_HZ);
         let signs = [Reason::Throttled];
-        self.see("a lower limit of the sampling rate", &signs, cpu, made, Changed::put_right)
+        self.see("a lower sampling rate limit", &signs, cpu, made, Changed::put_right)
     }
 
     /// The last CPU, if it may go.

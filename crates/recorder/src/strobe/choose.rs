@@ -72,7 +72,7 @@ fn events_of(
             Some(counted) => format!("this PMU does not count {}", counted.names.join(" or ")),
             None if fit::fits(kernel, window, edges, &set) => return Ok(set),
             None => format!(
-                "its {} events do not fit on the PMU beside the {edges} that bound windows",
+                "its {} events do not fit on the PMU together with the {edges} that bound windows",
                 set.len()
             ),
         };
@@ -139,7 +139,7 @@ mod tests {
         let chosen = choose_events(&Pmu::with_counters(4), &event("cycles", 1), 2, &needs);
         assert_eq!(configs(&chosen), [[2]]);
         let why: Vec<&str> = chosen.lacking.iter().map(|lacking| &lacking.why[..]).collect();
-        let wide = "its 4 events do not fit on the PMU beside the 2 that bound windows";
+        let wide = "its 4 events do not fit on the PMU together with the 2 that bound windows";
         assert_eq!(why, [wide, "this PMU does not count slots or slots_of_arm"]);
     }
 }

@@ -444,11 +444,15 @@ fn describe(failure: &Failure) -> String {
     match failure {
         Failure::Call(error) => errno_name(error),
         Failure::NotScheduled => {
-            "the events do not fit on the PMU beside what others count there. Try fewer events with -e"
+            "the events do not fit on the PMU together with the events of other programs. Try: \
+             fewer events (-e)"
                 .into()
         }
         Failure::NeverNear { offset } => {
-            format!("{MOST_TRIES} tries came no nearer than {offset}. Try a longer window: --strobe=1000")
+            format!(
+                "{MOST_TRIES} tries got no closer than {offset}. Try: a longer window, \
+                 --strobe=1000"
+            )
         }
     }
 }

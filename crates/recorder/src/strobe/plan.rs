@@ -136,9 +136,8 @@ impl StrobePlan {
 
 /// The event that makes windows.
 fn window(events: &[Event]) -> Result<&Event, RecorderError> {
-    let none =
-        || RecorderError::Options("--strobe: no event makes windows. Try event=cycles:u".into());
-    events.first().ok_or_else(none)
+    let none = "--strobe: no event defines the windows. Try: event=cycles:u";
+    events.first().ok_or_else(|| RecorderError::Options(none.into()))
 }
 
 fn edges(options: &StrobeOptions) -> Result<usize, RecorderError> {
@@ -146,7 +145,7 @@ fn edges(options: &StrobeOptions) -> Result<usize, RecorderError> {
     if options.burst == 0 || edges > MOST_EDGES {
         let most = MOST_EDGES - 1;
         return Err(RecorderError::Options(format!(
-            "--strobe: burst={}: 1 to {most} windows in a row, each of which takes a counter",
+            "--strobe: burst={}: use 1 to {most} windows in a row; each takes a counter",
             options.burst
         )));
     }
@@ -179,8 +178,8 @@ fn check_rate(
         let less =
             if options.jitter > options.window { "less jitter=" } else { "a shorter window" };
         return Err(RecorderError::Options(format!(
-            "--strobe: windows of {windows} in a period of {}: half of it at most. Try a longer \
-             period= or {less}",
+            "--strobe: windows of {windows} in a period of {}: at most half of the period. Try: a \
+             longer period= or {less}",
             schedule.period
         )));
     }

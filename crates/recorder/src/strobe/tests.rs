@@ -256,7 +256,7 @@ fn what_is_sampled_without_a_phase_is_left_out() {
     let health = &lab.strobe.info(true).cpus[0];
     let why = health.why.as_deref().unwrap_or_default();
     assert_eq!(health.failed, 1);
-    assert!(why.contains("tries came no nearer than"), "{why}");
+    assert!(why.contains("tries got no closer than"), "{why}");
     lab.pmu.run(5 * PERIOD);
     assert_eq!(lab.drains(), 0);
     let left_out = lab.strobe.info(true).cpus[0].left_out;

@@ -1,16 +1,17 @@
-//! Why a name leads to no place in memory.
+//! Why a name does not resolve to an address.
 
 use std::fmt;
 
 /// Names that are near, of variables and functions together.
 const MOST_NEAR: usize = 5;
 
-/// Why an expression leads to no place in memory. Each is one sentence about the program asked.
+/// Why an expression does not resolve to an address. Each message is one sentence about the
+/// program.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DefinitionError {
     /// Nothing has this name.
-    #[error("there is no variable {name}{}", like(near))]
+    #[error("no variable {name}{}", like(near))]
     NoVariable {
         /// As asked.
         name: String,
@@ -18,7 +19,7 @@ pub enum DefinitionError {
         near: Vec<String>,
     },
     /// No function has this name.
-    #[error("there is no function {name}{}", like(near))]
+    #[error("no function {name}{}", like(near))]
     NoFunction {
         /// As asked.
         name: String,
@@ -26,7 +27,7 @@ pub enum DefinitionError {
         near: Vec<String>,
     },
     /// Neither a variable nor a function has this name.
-    #[error("there is no variable or function {name}{}", like(near))]
+    #[error("no variable or function {name}{}", like(near))]
     Nothing {
         /// As asked.
         name: String,
@@ -34,7 +35,7 @@ pub enum DefinitionError {
         near: Vec<String>,
     },
     /// Several variables have this name.
-    #[error("{name} is the name of several variables: say which, as {}", list(choices))]
+    #[error("several variables are called {name}. Try: {}", list(choices))]
     Ambiguous {
         /// As asked.
         name: String,
@@ -42,19 +43,19 @@ pub enum DefinitionError {
         choices: Vec<String>,
     },
     /// The compiler removed it.
-    #[error("{name} was optimised out: the compiler left no place for it in memory")]
+    #[error("{name} was optimized out: it has no address")]
     OptimizedOut {
         /// As asked.
         name: String,
     },
     /// The compiler made a constant of it.
-    #[error("{name} is a constant to the compiler, which left no place for it in memory")]
+    #[error("the compiler made {name} a constant: it has no address")]
     Constant {
         /// As asked.
         name: String,
     },
-    /// It is in registers, or in several places.
-    #[error("{name} has no one place in memory: the compiler keeps it {how}")]
+    /// It is in registers, or at several addresses.
+    #[error("{name} has no fixed address: the compiler keeps it {how}")]
     NoOnePlace {
         /// As asked.
         name: String,
@@ -63,7 +64,8 @@ pub enum DefinitionError {
     },
     /// Each thread has its own.
     #[error(
-        "{name} is thread-local: each thread has its own, at an address that only the thread knows"
+        "{name} is thread-local: each thread has its own copy, at an address that only that thread \
+         knows"
     )]
     ThreadLocal {
         /// As asked.
@@ -71,7 +73,8 @@ pub enum DefinitionError {
     },
     /// A variable of a function's activation.
     #[error(
-        "{name} is a local variable of {function}: it is on the stack, at another address in each call"
+        "{name} is a local variable of {function}: it is on the stack, at a different address in \
+         each call"
     )]
     Local {
         /// As asked.
@@ -79,8 +82,8 @@ pub enum DefinitionError {
         /// The function that has it.
         function: String,
     },
-    /// It is known here, but lives in another module.
-    #[error("{name} is only declared here: another module has it")]
+    /// It is declared here, but defined in another module.
+    #[error("{name} is only declared here: another module defines it")]
     Declared {
         /// As asked.
         name: String,
@@ -97,7 +100,7 @@ pub enum DefinitionError {
         /// Fields that are like it, or else those that it has.
         near: Vec<String>,
     },
-    /// A part of an object that is no structure.
+    /// A part of an object that is not a structure.
     #[error("{object} ({type_name}) is {what}")]
     Not {
         /// The object.
@@ -107,8 +110,10 @@ pub enum DefinitionError {
         /// What cannot be done with it.
         what: &'static str,
     },
-    /// An index behind the end.
-    #[error("{object} ({type_name}) has {count} elements, counted from 0: there is no [{index}]")]
+    /// An index past the end.
+    #[error(
+        "{object} ({type_name}) has {count} elements, counted from 0: [{index}] is out of range"
+    )]
     Index {
         /// The array.
         object: String,
@@ -121,7 +126,8 @@ pub enum DefinitionError {
     },
     /// Fields of less than a byte.
     #[error(
-        "{object} is a bit-field of {bits} bits: hardware watches whole bytes. Watch what holds it: {within}"
+        "{object} is a bit-field of {bits} bits, and hardware watches whole bytes. Try: the \
+         enclosing object, {within}"
     )]
     BitField {
         /// As asked.
@@ -132,15 +138,15 @@ pub enum DefinitionError {
         within: String,
     },
     /// The type is known by name only.
-    #[error("{object} ({type_name}) has a type whose fields no debug information here tells")]
+    #[error("{object} ({type_name}) has a type without field definitions in the debug information")]
     Incomplete {
         /// The object.
         object: String,
         /// Its type.
         type_name: String,
     },
-    /// There is a symbol, but nothing that tells of its type.
-    #[error("{name} has a symbol but no type here: {why}. {advice}")]
+    /// There is a symbol, but no type information for it.
+    #[error("{name} has a symbol but no type: {why}. {advice}")]
     NoType {
         /// As asked.
         name: String,
@@ -159,8 +165,8 @@ pub enum DefinitionError {
         /// Source files with like names; empty if the file is there and has no code from the line on.
         near: Vec<String>,
     },
-    /// Nothing tells where lines are.
-    #[error("no debug information tells where the lines of {file} are: {why}")]
+    /// There is no line information.
+    #[error("no line information for {file}: {why}")]
     NoLines {
         /// As asked.
         file: String,
@@ -178,7 +184,7 @@ pub enum DefinitionError {
 }
 
 impl DefinitionError {
-    /// Whether another module may well have what this one has not.
+    /// Whether another module may have what this one lacks.
     #[must_use]
     pub fn is_elsewhere(&self) -> bool {
         matches!(
@@ -192,7 +198,7 @@ impl DefinitionError {
         )
     }
 
-    /// What is said where neither this variable nor, as `function` says, a function is there.
+    /// The error if there is neither this variable nor, by `function`, a function of the name.
     #[must_use]
     pub fn or_function(self, function: Self) -> Self {
         match (self, function) {
@@ -205,7 +211,7 @@ impl DefinitionError {
         }
     }
 
-    /// Whether it does not even know a name that is near.
+    /// Whether it has not even a similar name to offer.
     #[must_use]
     pub fn says_nothing(&self) -> bool {
         match self {
@@ -221,7 +227,7 @@ impl DefinitionError {
 fn like(names: &[String]) -> impl fmt::Display {
     match names {
         [] => String::new(),
-        names => format!(". Near is {}", list(names)),
+        names => format!(". Similar: {}", list(names)),
     }
 }
 
@@ -236,7 +242,7 @@ fn list(names: &[String]) -> String {
 
 fn no_line(file: &str, line: u32, near: &[String]) -> String {
     match near {
-        [] => format!("{file} has no code at line {line} or behind it"),
-        near => format!("no code comes from a file {file}. Near is {}", list(near)),
+        [] => format!("{file} has no code at line {line} or after it"),
+        near => format!("no code comes from a file {file}. Similar: {}", list(near)),
     }
 }

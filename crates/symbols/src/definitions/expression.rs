@@ -1,4 +1,4 @@
-//! What a programmer types to name an object: `server.db[3].dict->ht_size[0]`, `*head`, `ns::Class::total`.
+//! Expressions that name an object: `server.db[3].dict->ht_size[0]`, `*head`, `ns::Class::total`.
 //!
 //! ```text
 //!  expression = "*" expression | "&" expression (in front of all) | object
@@ -8,7 +8,7 @@
 //! ```
 //!
 //! `.` and `->` mean the same, as in gdb: whether there is a pointer to be followed is known from the
-//! type. `&x` is `x`: what is watched is always a place.
+//! type. `&x` is `x`: what is watched is always an address.
 
 use std::fmt;
 use std::str::FromStr;
@@ -20,7 +20,7 @@ const DEEPEST: usize = 64;
 /// How C++ calls namespaces without a name.
 const ANONYMOUS: &str = "(anonymous namespace)";
 
-/// A name, and the way from it to an object.
+/// A name, and the path from it to an object.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Expression {
     /// Scopes and the name, the name last; never empty.
@@ -36,29 +36,29 @@ pub(crate) enum Operation {
     Dereference,
 }
 
-/// Why a text is no expression.
+/// Why a string is not an expression.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExpressionError {
-    /// Something else stands where a name, a field, a number or a bracket must.
-    #[error("{expected} is missing at {at:?}")]
+    /// Something else where a name, a field, a number or a bracket is expected.
+    #[error("expected {expected} at {at:?}")]
     Expected {
         /// What, as a noun phrase.
         expected: &'static str,
         /// What is there instead; empty at the end.
         at: String,
     },
-    /// It goes on behind what was understood.
-    #[error("{rest:?} behind it means nothing here: names, ., ->, [number] and * are understood")]
+    /// There is text after the expression.
+    #[error("unexpected {rest:?} at the end: an expression has names, ., ->, [number] and *")]
     Rest {
         /// What was not understood.
         rest: String,
     },
     /// An index that is a name or a sum.
-    #[error("the index {0:?} is no number: variables in brackets are not read")]
+    #[error("the index {0:?} is not a number: variables in brackets are not supported")]
     Index(String),
     /// Too long, or too many parentheses and stars.
-    #[error("it is too long: {LONGEST} bytes and {DEEPEST} stars or parentheses are the most")]
+    #[error("it is too long: at most {LONGEST} bytes and {DEEPEST} stars or parentheses")]
     Long,
 }
 
@@ -162,7 +162,7 @@ impl<'a> Parser<'a> {
             if self.eat("->") || self.eat(".") {
                 let field = self.word();
                 if field.is_empty() {
-                    return self.expected("the name of a field");
+                    return self.expected("a field name");
                 }
                 found.operations.push(Operation::Field(field.to_owned()));
             } else if self.eat("[") {
@@ -293,16 +293,16 @@ mod tests {
         let error = |text: &str| text.parse::<Expression>().unwrap_err().to_string();
         assert_eq!(
             error("a[i]"),
-            "the index \"i\" is no number: variables in brackets are not read"
+            "the index \"i\" is not a number: variables in brackets are not supported"
         );
-        assert_eq!(error("a."), "the name of a field is missing at \"\"");
-        assert_eq!(error("a[1"), "a closing bracket is missing at \"1\"");
-        assert_eq!(error("(*a"), "a closing parenthesis is missing at \"\"");
-        assert_eq!(error(""), "a name is missing at \"\"");
-        assert_eq!(error("3x"), "a name is missing at \"3x\"");
+        assert_eq!(error("a."), "expected a field name at \"\"");
+        assert_eq!(error("a[1"), "expected a closing bracket at \"1\"");
+        assert_eq!(error("(*a"), "expected a closing parenthesis at \"\"");
+        assert_eq!(error(""), "expected a name at \"\"");
+        assert_eq!(error("3x"), "expected a name at \"3x\"");
         assert_eq!(
             error("a + b"),
-            "\"+ b\" behind it means nothing here: names, ., ->, [number] and * are understood"
+            "unexpected \"+ b\" at the end: an expression has names, ., ->, [number] and *"
         );
         assert_eq!("*".repeat(100).parse::<Expression>(), Err(ExpressionError::Long));
         assert_eq!("a".repeat(5000).parse::<Expression>(), Err(ExpressionError::Long));

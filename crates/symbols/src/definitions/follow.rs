@@ -1,4 +1,4 @@
-//! From a variable to an object within it, or behind pointers of it.
+//! From a variable to an object within it, or one that its pointers lead to.
 
 use addr2line::gimli::constants;
 
@@ -117,7 +117,7 @@ impl Follower<'_, '_, '_> {
             }
             // In C the name of an array is its first element's address.
             Shape::Array { .. } => return self.index(at, 0),
-            _ => return self.not(at, "no pointer: * has nothing to follow"),
+            _ => return self.not(at, "not a pointer: * cannot dereference it"),
         }
         at.text = format!("*{}", at.text);
         Ok(())
@@ -131,8 +131,8 @@ impl Follower<'_, '_, '_> {
         let (die, shape) = self.shape(at)?;
         let (Some(mut die), Shape::Record { complete }) = (die, &shape) else {
             let what = match shape {
-                Shape::Array { .. } => "an array: say which element, as [0]",
-                _ => "no structure: it has no fields",
+                Shape::Array { .. } => "an array: add an index, such as [0]",
+                _ => "not a structure: it has no fields",
             };
             return self.not(at, what);
         };
@@ -147,10 +147,12 @@ impl Follower<'_, '_, '_> {
         let field = match self.known(self.types.field(die, name))? {
             FieldSearch::Found(field) => field,
             FieldSearch::Virtual => {
-                return self.not(at, "an object whose virtual base classes only it can find");
+                let what =
+                    "an object with virtual base classes, which only running code can locate";
+                return self.not(at, what);
             }
             FieldSearch::None(_) if self.known(self.types.has_variants(die))? => {
-                return self.not(at, "an enum of Rust, whose fields depend on its value");
+                return self.not(at, "a Rust enum: its fields depend on its value");
             }
             FieldSearch::None(near) => {
                 return Err(DefinitionError::NoField {
@@ -200,7 +202,7 @@ impl Follower<'_, '_, '_> {
                     Some(size.and_then(|size| size.checked_mul((*length)?)))
                 });
                 let Some(size) = size.flatten() else {
-                    return self.not(at, "an array of elements whose size nothing tells");
+                    return self.not(at, "an array of elements of unknown size");
                 };
                 add(&mut at.steps, (index as u64).wrapping_mul(size));
                 if inner.is_empty() {
@@ -211,13 +213,13 @@ impl Follower<'_, '_, '_> {
             }
             Shape::Pointer { to: Some(to), .. } => {
                 let Some(size) = self.known(self.types.size(to))? else {
-                    return self.not(at, "a pointer to something whose size nothing tells");
+                    return self.not(at, "a pointer to something of unknown size");
                 };
                 at.steps.push(Step::Dereference);
                 add(&mut at.steps, (index as u64).wrapping_mul(size));
                 at.kind = Some(to);
             }
-            _ => return self.not(at, "no array and no pointer: it has no elements"),
+            _ => return self.not(at, "neither an array nor a pointer: it has no elements"),
         }
         at.text = object;
         Ok(())

@@ -18,7 +18,7 @@ const MOST: usize = 1000;
 /// A symbol of the kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KernelSymbol {
-    /// Its address; of a variable that each CPU has, its place in the area of a CPU.
+    /// Its address; for a per-CPU variable, its offset in the per-CPU area.
     pub address: u64,
     /// Whether it is a function.
     pub code: bool,
@@ -27,14 +27,14 @@ pub struct KernelSymbol {
 }
 
 impl KernelSymbol {
-    /// Whether each CPU has its own, so that there is no one address.
+    /// Whether it is per-CPU, so that it has no single address.
     #[must_use]
     pub fn is_per_cpu(&self) -> bool {
         self.address < 1 << 63
     }
 }
 
-/// Why the kernel tells no address.
+/// Why the kernel provides no address.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KernelNameError {
@@ -45,7 +45,10 @@ pub enum KernelNameError {
     #[error("the kernel hides its addresses")]
     Hidden,
     /// Nothing has this name.
-    #[error("the kernel has no symbol {name}{}", if near.is_empty() { String::new() } else { format!(". Near is {}", near.join(", ")) })]
+    #[error(
+        "the kernel has no symbol {name}{}",
+        if near.is_empty() { String::new() } else { format!(". Similar: {}", near.join(", ")) }
+    )]
     None {
         /// As asked.
         name: String,
@@ -57,7 +60,7 @@ pub enum KernelNameError {
 /// Symbols called `name`.
 ///
 /// # Errors
-/// If there is none, or the kernel does not tell.
+/// If there is none, or the kernel hides addresses.
 pub fn kernel_symbols(machine: &Machine, name: &str) -> Result<Vec<KernelSymbol>, KernelNameError> {
     let file = File::open(machine.root().join("proc/kallsyms")).map_err(KernelNameError::Read)?;
     find(file, name)
@@ -125,7 +128,7 @@ ffffffffc0010000 t helper\t[xfs]
     #[test]
     fn what_is_not_there_or_hidden_is_said() {
         let error = find(TEXT.as_bytes(), "jifies").unwrap_err().to_string();
-        assert_eq!(error, "the kernel has no symbol jifies. Near is jiffies");
+        assert_eq!(error, "the kernel has no symbol jifies. Similar: jiffies");
         let hidden = "0000000000000000 D jiffies\n";
         assert!(matches!(find(hidden.as_bytes(), "jiffies"), Err(KernelNameError::Hidden)));
     }

@@ -77,7 +77,7 @@ pub(super) fn find(
         (None, _) => match few(nearest.names()) {
             near if near.is_empty() => Err(DefinitionError::NoLines {
                 file: file.to_owned(),
-                why: "no file of this name was compiled into it with line numbers".into(),
+                why: "no file of this name was compiled into it with line information".into(),
             }),
             near => nothing(near),
         },

@@ -35,9 +35,9 @@ pub(super) fn of<'a>(
         AttributeValue::LocationListsRef(_)
         | AttributeValue::DebugLocListsIndex(_)
         | AttributeValue::SecOffset(_) => {
-            Ok(Location::NoOnePlace("in different places as the program goes on"))
+            Ok(Location::NoOnePlace("in different places at different times"))
         }
-        _ => Err(Damaged("a location of an unknown form".into())),
+        _ => Err(Damaged("a location in an unknown form".into())),
     }
 }
 
@@ -61,7 +61,7 @@ fn of_expression<'a>(
                 address = address.map(|address| address.wrapping_add(value));
             }
             Operation::TLS => return Ok(Location::ThreadLocal),
-            Operation::Piece { .. } => return Ok(Location::NoOnePlace("in several pieces")),
+            Operation::Piece { .. } => return Ok(Location::NoOnePlace("in several parts")),
             Operation::FrameOffset { .. }
             | Operation::Register { .. }
             | Operation::RegisterOffset { .. }
@@ -70,16 +70,16 @@ fn of_expression<'a>(
             Operation::StackValue
             | Operation::ImplicitValue { .. }
             | Operation::ImplicitPointer { .. } => {
-                return Ok(Location::NoOnePlace("as a value that it computes where it is used"));
+                return Ok(Location::NoOnePlace("as a value computed where it is used"));
             }
             // The offset within a thread's area; what makes an address of it follows.
             Operation::UnsignedConstant { .. }
             | Operation::SignedConstant { .. }
             | Operation::ConstantIndex { .. } => {}
-            _ => return Ok(Location::NoOnePlace("at an address that it computes")),
+            _ => return Ok(Location::NoOnePlace("at a computed address")),
         }
     }
-    Err(Damaged("a location without end".into()))
+    Err(Damaged("an endless location expression".into()))
 }
 
 /// Linkers put 0, 1 or the largest address in place of those of what they removed.

@@ -1,7 +1,7 @@
-//! What a file defines, by name: variables with their types and what lies within them, functions, lines.
+//! What a file defines, by name: variables with their types and members, functions, lines.
 //!
-//! The rest of this crate goes from addresses to names. This goes the other way, for those who want to
-//! watch something that they can name:
+//! The rest of this crate goes from addresses to names. This module goes from names to addresses, for
+//! setting watchpoints:
 //!
 //! ```text
 //!  expression ─► scan: variables of that name ─► location: where it is ─► follow: fields, indices,
@@ -11,8 +11,8 @@
 //!  file:line  ─► line tables
 //! ```
 //!
-//! Addresses are those of the file, as its symbol table counts them; where a process has mapped it is
-//! for the caller to add. Pointers are followed by whoever can read memory: a [`DataPlace`] lists the
+//! Addresses are those of the file, as in its symbol table; the caller adds where a process has
+//! mapped it. Pointers are followed by the caller, who can read memory: a [`DataPlace`] lists the
 //! steps.
 
 mod error;
@@ -42,11 +42,11 @@ use crate::image::Image;
 use crate::locate::Locator;
 use crate::{BuildId, Sources, State};
 
-/// How the bytes of an object are to be read.
+/// How the bytes of an object are interpreted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ValueType {
-    /// An integer without a sign; so is what nothing is known of but its size.
+    /// An unsigned integer; also an object of which only the size is known.
     Unsigned,
     /// An integer in two's complement.
     Signed,
@@ -67,9 +67,9 @@ pub enum ValueType {
 /// One step to an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// So many bytes on; wraps around, as indices can be negative.
+    /// Adds this many bytes; wraps around, as indices can be negative.
     Add(u64),
-    /// Reads a pointer there and goes on at what it points to.
+    /// Reads a pointer there and continues at its target.
     Dereference,
 }
 
@@ -80,7 +80,7 @@ pub struct DataPlace {
     pub variable: String,
     /// The variable's address, as the file's symbol table counts.
     pub base: u64,
-    /// From there to the object.
+    /// The steps from there to the object.
     pub steps: Vec<Step>,
     /// Size of the object, bytes; 0: not known.
     pub bytes: u64,
@@ -88,20 +88,21 @@ pub struct DataPlace {
     pub pointer_bytes: u8,
     /// How to read it.
     pub value: ValueType,
-    /// Its type as its language writes it; `None`: there is a symbol and no type.
+    /// Its type in the syntax of its language; `None`: there is a symbol but no type.
     pub type_name: Option<String>,
     /// File and line that declare the variable.
     pub declared: Option<(String, u32)>,
 }
 
-/// Places in code that belong together.
+/// Addresses in code that belong together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CodePlaces {
     /// The function, or file and line, as found.
     pub name: String,
     /// Addresses of instructions, as the file's symbol table counts; ascending, never none.
     pub addresses: Vec<u64>,
-    /// The line whose code this is, where a line was asked for: it or the next that has code.
+    /// The line that this code belongs to, if a line was asked for: that line or the next with
+    /// code.
     pub line: Option<u32>,
 }
 
@@ -114,7 +115,7 @@ pub enum NameKind {
     Code,
 }
 
-/// A file that is asked what it defines.
+/// A file with its definitions.
 #[derive(Debug)]
 pub struct Definitions {
     image: Arc<Image>,
@@ -134,7 +135,7 @@ impl Definitions {
     /// Opens the file that ran as `path`, of build `build_id` if that is known.
     ///
     /// # Errors
-    /// If it cannot be had.
+    /// If it is not available.
     pub fn open(sources: &Sources, path: &Path, build_id: Option<&BuildId>) -> Result<Self, State> {
         let locator = Locator::new(sources);
         let image = locator.file(path, build_id)?;
@@ -169,11 +170,11 @@ impl Definitions {
         found.as_ref()
     }
 
-    /// The object that `expression` leads to; of several variables of one name that of the source file
+    /// The object that `expression` names; of several variables of one name the one in the source file
     /// `file`.
     ///
     /// # Errors
-    /// If it leads to none; the error says why, and what is near.
+    /// If there is none; the error says why, and lists similar names.
     pub fn data(
         &self,
         file: Option<&str>,
@@ -204,11 +205,11 @@ impl Definitions {
         Ok(CodePlaces { name: name.to_owned(), addresses, line: None })
     }
 
-    /// Where code of `line` of the source file `file` begins, also where it was inlined; of the next line
-    /// that has code, if it has none.
+    /// Where the code of `line` of the source file `file` begins, including inlined copies; if the line
+    /// has no code, of the next line that has.
     ///
     /// # Errors
-    /// If no code comes from there, or nothing tells.
+    /// If no code comes from there, or there is no line information.
     pub fn line(&self, file: &str, line: u32) -> Result<CodePlaces, DefinitionError> {
         match self.debug() {
             Some(debug) => lines::find(self, debug, file, line),
@@ -224,7 +225,7 @@ impl Definitions {
         self.image.path()
     }
 
-    /// Whether it knows the names of what it exports only, as after strip(1).
+    /// Whether it has only the names that it exports, as after strip(1).
     #[must_use]
     pub fn is_stripped(&self) -> bool {
         let has = |image: &Image| image.has(".symtab") || image.has(".debug_info");
@@ -284,7 +285,8 @@ impl Definitions {
             return Err(DefinitionError::NoType {
                 name,
                 why,
-                advice: "Install it (a package -dbgsym or -debuginfo), compile with -g, or say bytes: name+0x28/4",
+                advice: "Try: install it (package -dbgsym or -debuginfo), compile with -g, or \
+                         give the bytes: name+0x28/4",
             });
         }
         let value = match first.size {

@@ -1,4 +1,4 @@
-//! How names are compared, and which are near one that is not there.
+//! How names are compared, and which are similar to one that does not exist.
 
 use std::collections::BinaryHeap;
 

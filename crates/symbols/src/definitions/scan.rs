@@ -1,8 +1,7 @@
 //! Variables and types by name, in all units.
 //!
-//! Each unit is gone through once, entry by entry; names are compared where they can be meant: in the
-//! unit itself and in its namespaces. What functions have inside is looked at only if that finds
-//! nothing.
+//! Each unit is scanned once, entry by entry; names are compared where they can be meant: in the unit
+//! itself and in its namespaces. The contents of functions are searched only if that finds nothing.
 
 use addr2line::gimli::{
     self, AttributeValue, DebugTypeSignature, DwTag, UnitHeader, UnitOffset, constants,
@@ -367,7 +366,7 @@ impl<'a> Walk<'_, 'a> {
         let start = self.unit.header.offset().0;
         let place = |value: &DieValue<'a>| {
             location::of(self.dwarf, self.unit, value).unwrap_or(Location::NoOnePlace(
-                "where its damaged debug information does not tell",
+                "at a location that the damaged debug information does not give",
             ))
         };
         let functions = self.scopes.iter().rev().filter(|scope| scope.is_function);

@@ -1,4 +1,4 @@
-//! Which variable a name means, by debug information; symbol tables have the last word on where it is.
+//! Finds the variable of a name by debug information; its address comes from symbol tables.
 
 use std::cell::RefCell;
 

@@ -31,7 +31,7 @@ pub(super) enum Shape {
     Record { complete: bool },
     /// The lengths of the dimensions, the outermost first; `None`: not known.
     Array { of: Option<Die>, lengths: Vec<Option<u64>>, stride: Option<u64> },
-    /// Functions, `void`, and what languages have beside these.
+    /// Functions, `void`, and other kinds that languages have.
     Other,
 }
 
@@ -88,7 +88,7 @@ impl<'a> Types<'_, 'a> {
                 None => return Ok(None),
             }
         }
-        Err(Damaged("a type that is defined by itself".into()))
+        Err(Damaged("a type defined by itself".into()))
     }
 
     /// What a stripped type is.
@@ -186,7 +186,7 @@ impl<'a> Types<'_, 'a> {
 
     fn size_within(&self, die: Die, left: usize) -> Result<Option<u64>, Damaged> {
         let Some(left) = left.checked_sub(1) else {
-            return Err(Damaged("an array of arrays of arrays without end".into()));
+            return Err(Damaged("endlessly nested arrays".into()));
         };
         let Some(die) = self.strip(die)? else { return Ok(None) };
         let (unit, entry) = self.units.entry(die)?;
@@ -251,7 +251,7 @@ impl<'a> Types<'_, 'a> {
     ) -> Result<Option<FieldSearch>, Damaged> {
         *searched += 1;
         let Some(left) = left.checked_sub(1).filter(|_| *searched <= MOST_SEARCHED) else {
-            return Err(Damaged("a structure that holds itself".into()));
+            return Err(Damaged("a structure that contains itself".into()));
         };
         let mut inner = Vec::new();
         let found = self.units.children(die, |unit, entry| {
@@ -277,7 +277,7 @@ impl<'a> Types<'_, 'a> {
                 names.push(own);
             }
             match names.len() + inner.len() {
-                MOST_FIELDS => Err(Damaged("a structure with fields without end".into())),
+                MOST_FIELDS => Err(Damaged("a structure with endlessly many fields".into())),
                 _ => Ok(None),
             }
         })?;
@@ -354,7 +354,7 @@ impl<'a> Types<'_, 'a> {
                 _ => return Ok(ValueType::Other),
             }
         }
-        Err(Damaged("a structure that holds itself".into()))
+        Err(Damaged("a structure that contains itself".into()))
     }
 
     /// How its language writes the type.

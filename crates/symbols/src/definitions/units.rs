@@ -1,4 +1,4 @@
-//! Units of debug information, and what their entries refer to.
+//! Units of debug information, and references between their entries.
 
 use std::cell::RefCell;
 use std::rc::Rc;

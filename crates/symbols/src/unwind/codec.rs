@@ -1,4 +1,4 @@
-//! Rules as a bundle holds them.
+//! Unwind rules as stored in a bundle.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! DWARF expressions: how frames are found where a register and an offset do not do, as in procedure
-//! linkage tables and signal handlers.
+//! DWARF expressions: how frames are found where a register and an offset are not sufficient, as in
+//! procedure linkage tables and signal handlers.
 
 use addr2line::gimli::{
     Encoding, EndianSlice, Evaluation, EvaluationResult, Format, LittleEndian, Location, Value,

@@ -1,7 +1,7 @@
-//! A section of unwind information: the entry of a place, and its row.
+//! A section of unwind information: the entry for an address, and its row.
 //!
 //! `.eh_frame_hdr` is a sorted table of functions and entries, in the one form that all linkers write;
-//! where it is missing, damaged or of another form, and for `.debug_frame`, an index is made.
+//! if it is missing, damaged or in another form, and for `.debug_frame`, an index is built.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -7,9 +7,9 @@
 //!               or what a bundle has of it       registers are
 //! ```
 //!
-//! A rule depends on the module and the place in it only, never on the process: whoever walks many
-//! stacks keeps the rules of the places it met. Nothing is guessed: where tables do not say how to go
-//! on, the walk ends with the reason ([`Gap`], [`Lost`]).
+//! A rule depends only on the module and the address in it, never on the process: code that unwinds
+//! many stacks caches the rules of the addresses it met. Nothing is guessed: if tables do not say how
+//! to continue, unwinding ends with the reason ([`Gap`], [`Lost`]).
 
 mod codec;
 mod expression;
@@ -31,21 +31,21 @@ pub use rule::Rule;
 pub use step::{Caller, Lost, StackCopy};
 use table::ElfTable;
 
-/// Why there is no rule for a place.
+/// Why there is no rule for an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Gap {
-    /// The module says nothing about the place.
+    /// The module has no information about the address.
     NoInformation,
     /// What it says is damaged, or more than is understood here.
     Damaged,
-    /// The module's file is gone, or another build is in its place.
+    /// The module's file is missing, or was replaced by another build.
     FileMissing,
     /// The file is there and cannot be read, or is no ELF file of this machine.
     Unreadable,
     /// The kernel's page of functions for programs, of another kernel than the running one.
     OtherKernel,
-    /// Code made at run time: no file describes it.
+    /// Code generated at run time: no file describes it.
     Generated,
 }
 
@@ -56,7 +56,7 @@ pub struct Unwinder<'a> {
     bundle: Option<&'a Bundle>,
 }
 
-/// What is known about the places of a module.
+/// What is known about the addresses of a module.
 #[derive(Debug)]
 pub struct UnwindTable(RuleSource);
 
@@ -78,8 +78,8 @@ impl Symbolizer {
 }
 
 impl Unwinder<'_> {
-    /// The table of `module`, for a program of machine `arch`. `same_kernel` tells whether the running
-    /// kernel is the one that recorded.
+    /// The table of `module`, for a program of machine `arch`. `same_kernel` says whether the running
+    /// kernel is the one of the recording.
     #[must_use]
     pub fn table(&self, module: &Module<'_>, arch: Arch, same_kernel: bool) -> UnwindTable {
         if let Some(bundle) = self.bundle {
@@ -113,14 +113,14 @@ impl Unwinder<'_> {
 }
 
 impl UnwindTable {
-    /// A table that says `gap` of every place.
+    /// A table that returns `gap` for every address.
     #[must_use]
     pub fn without(gap: Gap) -> Self {
         Self(RuleSource::None(gap))
     }
 
-    /// How to leave the function at a place, as [`Module`] counts it: a return address is looked up
-    /// one before, within the call.
+    /// The unwind rule at an address, as [`Module`] counts it: a return address is looked up one
+    /// byte earlier, within the call.
     ///
     /// # Errors
     /// Why there is no rule.

@@ -1,6 +1,6 @@
 //! Registers, numbered as unwind tables number them.
 
-/// What kind of machine a program runs on, as far as its stacks can be unwound.
+/// The architecture that a program runs on, for unwinding its stacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arch {
     /// 64-bit x86; numbers of the System V psABI.

@@ -1,4 +1,4 @@
-//! What a row of a table says: where the registers of the caller are.
+//! A row of an unwind table: where the registers of the caller are.
 
 use addr2line::gimli::{
     CfaRule, Reader, Register, RegisterRule, UnwindExpression, UnwindSection, UnwindTableRow,
@@ -6,7 +6,7 @@ use addr2line::gimli::{
 
 use super::Arch;
 
-/// Where the registers of the caller are, as seen from a place in a function.
+/// Where the registers of the caller are, at an address in a function.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Rule {
     pub(super) cfa: Cfa,

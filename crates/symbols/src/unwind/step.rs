@@ -11,14 +11,14 @@ const LARGEST_STACK: u64 = 1 << 30;
 pub struct StackCopy<'a> {
     start: u64,
     bytes: &'a [u8],
-    /// All that was asked for could be copied: the stack may go on behind it.
+    /// The whole requested size was copied: the stack may continue after it.
     full: bool,
 }
 
 /// What a step came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Caller {
-    /// The registers are those behind a call: their address is a return address.
+    /// The registers are those after a call: their address is a return address.
     Returned,
     /// The registers are those of an interrupted instruction, as below a signal handler.
     Interrupted,
@@ -29,9 +29,9 @@ pub enum Caller {
 /// Why there was no step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Lost {
-    /// What is needed lies behind the copy of the stack, which was cut at its size.
+    /// What is needed is past the end of the stack copy, which was cut at its maximum size.
     TooShort,
-    /// What is needed lies in memory of which there is no copy.
+    /// What is needed is in memory that was not copied.
     NotReadable,
     /// The rule leads nowhere.
     Unusable,

@@ -10,7 +10,7 @@ use pmuscope_symbols::definitions::DefinitionError;
 #[non_exhaustive]
 pub enum ResolveError {
     /// The process ended.
-    #[error("cannot watch process {pid}: it is gone. Try: pgrep NAME, for the id of one that runs")]
+    #[error("cannot watch process {pid}: it has ended. Try: pgrep NAME to find a running one")]
     Gone {
         /// Its id.
         pid: u32,
@@ -26,7 +26,7 @@ pub enum ResolveError {
         what: String,
     },
     /// A kernel thread, or a process that is about to end.
-    #[error("cannot watch process {pid}: it has no memory of its own (a kernel thread, or ended)")]
+    #[error("cannot watch process {pid}: it has no user memory (a kernel thread, or it has ended)")]
     NoMemory {
         /// Its id.
         pid: u32,
@@ -40,7 +40,7 @@ pub enum ResolveError {
         source: MachineError,
     },
     /// The program cannot be opened, so nothing in it has a name.
-    #[error("cannot watch {target}: {} cannot be read: {why}", path.display())]
+    #[error("cannot watch {target}: cannot read {}: {why}", path.display())]
     File {
         /// As typed.
         target: String,
@@ -60,7 +60,7 @@ pub enum ResolveError {
         looked_in: String,
     },
     /// Several modules have it.
-    #[error("cannot watch {target}: several libraries have one. Try one of: {}", choices.join(", "))]
+    #[error("cannot watch {target}: several libraries define it. Try: {}", choices.join(", "))]
     Ambiguous {
         /// As typed.
         target: String,
@@ -95,7 +95,8 @@ pub enum ResolveError {
     },
     /// A pointer on the way leads nowhere.
     #[error(
-        "cannot watch {target}: the pointer at {at:#x} on the way is {value:#x} now, {why}. Try again once it is set, or watch it: {at:#x}/8"
+        "cannot watch {target}: the pointer at {at:#x} on the path is now {value:#x}, {why}. Try: \
+         again once it is set, or watch the pointer: {at:#x}/8"
     )]
     BadPointer {
         /// As typed.
@@ -120,7 +121,7 @@ pub enum ResolveError {
         alternatives: Vec<String>,
     },
     /// The size of the object is not known.
-    #[error("cannot watch {target}: nothing tells how large it is. Say so, as {name}/8")]
+    #[error("cannot watch {target}: its size is unknown. Try: {name}/8")]
     NoSize {
         /// As typed.
         target: String,
@@ -129,7 +130,8 @@ pub enum ResolveError {
     },
     /// More than anybody has slots for.
     #[error(
-        "cannot watch {target}: its {bytes} bytes would take {slots} slots. Watch a part: a field, an element, or {name}+0/8"
+        "cannot watch {target}: its {bytes} bytes would take {slots} debug registers. Try: a \
+         field, an element, or {name}+0/8"
     )]
     TooLarge {
         /// As typed.
@@ -162,7 +164,7 @@ pub enum ResolveError {
         name: String,
     },
     /// Nothing executes what is there.
-    #[error("cannot watch {target}: there is no code at {address:#x}. Try: :w or :rw at the end")]
+    #[error("cannot watch {target}: no code at {address:#x}. Try: :w or :rw at the end")]
     NotCode {
         /// As typed.
         target: String,

@@ -27,10 +27,11 @@ pub(super) fn one(machine: &Machine, target: &Target) -> Result<Watchpoint, Reso
             module: Module::Any | Module::Kernel, expression, offset, ..
         } => named(machine, target, expression, *offset),
         TargetLocation::Line { file, .. } => Err(refuse(format!(
-            "lines of the kernel are not looked up ({file}). Try a function: kernel!vfs_read:x"
+            "source lines of the kernel are not supported ({file}). Try: a function, \
+             kernel!vfs_read:x"
         ))),
         _ => Err(refuse(
-            "it is not in the kernel, and no process was named. Try: -p PID, or kernel!NAME".into(),
+            "it is not in the kernel, and no process was given. Try: -p PID, or kernel!NAME".into(),
         )),
     }
 }
@@ -45,7 +46,7 @@ fn named(
     let name = expression.name();
     if !expression.is_name() {
         return Err(refuse(format!(
-            "fields of the kernel's variables are not looked up. Say bytes: kernel!{name}+0x28/8"
+            "fields of kernel variables are not supported. Try: bytes, kernel!{name}+0x28/8"
         )));
     }
     let found = kernel_symbols(machine, &name).map_err(|error| match error {
@@ -55,7 +56,8 @@ fn named(
     let symbol = only(target, &name, &found)?;
     if symbol.is_per_cpu() {
         return Err(refuse(format!(
-            "{name} is a variable of each CPU, which has no one address. Try an address: 0xffff…/8"
+            "{name} is a per-CPU variable, with a different address on each CPU. Try: an address, \
+             0xffff…/8"
         )));
     }
     let address = symbol.address.wrapping_add(offset);
@@ -146,19 +148,20 @@ ffffffffc0010000 t helper\t[xfs]
         let error = |text: &str| ask(text, KALLSYMS).unwrap_err();
         assert_eq!(
             error("kernel!jifies/8"),
-            "cannot watch kernel!jifies/8: the kernel has no symbol jifies. Near is jiffies. Try: grep -w NAME /proc/kallsyms"
+            "cannot watch kernel!jifies/8: the kernel has no symbol jifies. Similar: jiffies. Try: \
+             grep -w NAME /proc/kallsyms"
         );
         assert_eq!(
             error("kernel!jiffies"),
-            "cannot watch kernel!jiffies: nothing tells how large it is. Say so, as kernel!jiffies/8"
+            "cannot watch kernel!jiffies: its size is unknown. Try: kernel!jiffies/8"
         );
         assert!(error("kernel!vfs_read:w").contains("is a function, which is executed"));
         assert!(error("kernel!jiffies:x").contains("is a variable, which is not executed"));
-        assert!(error("kernel!current_task/8").contains("a variable of each CPU"));
-        assert!(error("kernel!jiffies.x").contains("Say bytes: kernel!jiffies+0x28/8"));
+        assert!(error("kernel!current_task/8").contains("a per-CPU variable"));
+        assert!(error("kernel!jiffies.x").contains("Try: bytes, kernel!jiffies+0x28/8"));
         assert!(error("kernel!helper").contains("0xffffffffc0010000 (helper of xfs)"));
-        assert!(error("file.c:12").contains("lines of the kernel are not looked up"));
-        assert!(error("0x10/4").contains("no process was named"));
+        assert!(error("file.c:12").contains("source lines of the kernel are not supported"));
+        assert!(error("0x10/4").contains("no process was given"));
         let hidden = ask("kernel!jiffies/8", "0000000000000000 D jiffies\n").unwrap_err();
         assert_eq!(
             hidden,

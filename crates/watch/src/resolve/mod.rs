@@ -154,7 +154,7 @@ fn at_address(
     };
     found.module = module;
     if target.len.is_none() && access != Access::Execute {
-        found.notes.push(format!("{BARE} bytes at {address:#x}, as nothing was said: /8 for more"));
+        found.notes.push(format!("{BARE} bytes at {address:#x} by default; add /8 for more"));
     }
     Ok(found)
 }

@@ -80,10 +80,10 @@ impl<'a> Modules<'a> {
     fn opened(&self, module: &MappedFile) -> Result<OpenedFile, String> {
         let path = self.path(module)?;
         let definitions = Definitions::open(&self.sources, &path, None).map_err(|state| {
-            format!("{} cannot be used: {}", module.path.display(), said(&state))
+            format!("cannot use {}: {}", module.path.display(), said(&state))
         })?;
         let bias = bias(&module.mappings, &definitions.segments())
-            .ok_or("it is not mapped as its program headers say")?;
+            .ok_or("its mappings do not match its program headers")?;
         Ok(OpenedFile { definitions, bias })
     }
 
@@ -110,7 +110,8 @@ impl<'a> Modules<'a> {
             Ok(program)
         } else {
             Err(format!(
-                "{} was replaced or removed since it was started, and what runs can be read by root only",
+                "{} was replaced or removed since the process started, and only root can read the \
+                 running version",
                 plain.display()
             ))
         }
@@ -188,7 +189,7 @@ fn bias(mappings: &[Mapping], segments: &[Segment]) -> Option<u64> {
 fn said(state: &pmuscope_symbols::State) -> String {
     use pmuscope_symbols::State;
     match state {
-        State::FileMissing => "it is not there".into(),
+        State::FileMissing => "file not found".into(),
         State::NotAllowed => "no permission. Try: sudo pmuscope watch …".into(),
         State::Unreadable(why) => why.clone(),
         other => format!("{other:?}"),

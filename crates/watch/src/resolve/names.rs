@@ -95,7 +95,7 @@ fn candidates<'a>(
         names.truncate(5);
         let near = match &names[..] {
             [] => String::new(),
-            names => format!(". Near is {}", names.join(", ")),
+            names => format!(". Similar: {}", names.join(", ")),
         };
         let (target, module) = (target.text.clone(), name.clone());
         return Err(ResolveError::NoModule { target, pid: process.pid(), module, near });
@@ -111,7 +111,7 @@ fn definition(
 ) -> ResolveError {
     let path = |module: &MappedFile| {
         let stripped = modules.open(module).is_ok_and(|opened| opened.definitions.is_stripped());
-        let remark = if stripped { ", which knows only names that it exports," } else { "" };
+        let remark = if stripped { ", which has only exported names," } else { "" };
         format!("in {}{remark}", module.path().display())
     };
     let looked_in = match candidates {
@@ -238,15 +238,17 @@ fn code(target: &Target, found: &CodePlaces, bias: u64) -> Result<Watchpoint, Re
     {
         watchpoint
             .notes
-            .push(format!("line {line} has no code: line {there} is the next that has"));
+            .push(format!(
+                "line {line} has no code; watching line {there}, the next line with code"
+            ));
     }
     if let [_, _, ..] = addresses[..] {
         let what = match found.line {
-            Some(_) => "places have code of this line",
+            Some(_) => "addresses have code of this line",
             None => "functions have this name",
         };
         let count = addresses.len();
-        watchpoint.notes.push(format!("{count} {what}: each takes a slot"));
+        watchpoint.notes.push(format!("{count} {what}: each takes a debug register"));
     }
     Ok(watchpoint)
 }
@@ -278,7 +280,7 @@ fn data(
     let mut watchpoint = pieces::data(&object, access)?;
     if !followed.is_empty() {
         watchpoint.notes.push(format!(
-            "{} was followed through {} as of now: {address:#x} is watched, wherever {} later",
+            "{} was followed through {} once: {address:#x} stays watched, wherever {} later",
             target.name,
             if followed.len() == 1 { "a pointer" } else { "pointers" },
             if followed.len() == 1 { "it points" } else { "they point" },
@@ -289,13 +291,13 @@ fn data(
         watchpoint.type_name = found.type_name.clone();
     } else if found.bytes > 0 && offset.saturating_add(len) > found.bytes {
         watchpoint.notes.push(format!(
-            "{} goes beyond its {} bytes: what lies behind is watched too",
+            "{} extends past its {} bytes: the bytes after it are watched too",
             target.name, found.bytes
         ));
     }
     if found.type_name.is_none() && found.value == ValueType::Unsigned && whole {
         watchpoint.notes.push(format!(
-            "{} is shown as an unsigned number: there is a symbol of {} bytes and no type",
+            "{} is shown as an unsigned number: its symbol has {} bytes and no type",
             target.name, found.bytes
         ));
     }
@@ -323,8 +325,10 @@ fn follow(
                 };
                 let pointer = process.pointer(at, found.pointer_bytes)?.ok_or_else(unmapped)?;
                 let why = match pointer {
-                    0 => Some("which is no object"),
-                    _ if process.mapping_of(pointer).is_none() => Some("where nothing is mapped"),
+                    0 => Some("a null pointer"),
+                    _ if process.mapping_of(pointer).is_none() => {
+                        Some("an address that is not mapped")
+                    }
                     _ => None,
                 };
                 if let Some(why) = why {

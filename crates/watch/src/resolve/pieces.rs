@@ -53,17 +53,17 @@ pub(super) fn data(object: &Object<'_>, access: Access) -> Result<Watchpoint, Re
     let pieces = split(address, len);
     if !aligned {
         notes.push(format!(
-            "{name} is not aligned ({len} bytes at {address:#x}): {} slots watch its pieces, and one \
-             access may hit several",
+            "{name} is not aligned ({len} bytes at {address:#x}): {} debug registers watch its \
+             parts, and one access may hit several",
             pieces.len()
         ));
     } else if let [_, _, ..] = pieces[..] {
-        notes.push(format!("{name} has {len} bytes, which take {} slots", pieces.len()));
+        notes.push(format!("{name} has {len} bytes, which take {} debug registers", pieces.len()));
     }
     let access = match access {
         Access::Read if READS_ARE_READ_WRITE => {
             notes.push(format!(
-                "{name} is watched for reads and writes: x86 has no watchpoints for reads only"
+                "{name} is watched for reads and writes: x86 has no read-only watchpoints"
             ));
             Access::ReadWrite
         }
@@ -135,12 +135,12 @@ fn alternatives(address: u64, len: u64) -> Vec<String> {
     for wide in [2, 4, 8] {
         let start = address & !(wide - 1);
         if wide > fits && start.saturating_add(wide) >= address.saturating_add(len) {
-            found.push(format!("{start:#x}/{wide}, which holds it"));
+            found.push(format!("{start:#x}/{wide}, which contains it"));
             return found;
         }
     }
     let start = address & !7;
-    found.push(format!("{start:#x}/{}, in two pieces", len.div_ceil(8) * 8 + 8));
+    found.push(format!("{start:#x}/{}, in two parts", len.div_ceil(8) * 8 + 8));
     found
 }
 
@@ -169,10 +169,11 @@ mod tests {
         let error = watch("0x1002/4:w", 0x1002, 4, false).unwrap_err().to_string();
         assert_eq!(
             error,
-            "cannot watch 0x1002/4:w: 4 bytes at 0x1002 are not aligned. Try: 0x1002/2, or 0x1000/8, which holds it"
+            "cannot watch 0x1002/4:w: 4 bytes at 0x1002 are not aligned. Try: 0x1002/2, or \
+             0x1000/8, which contains it"
         );
         let error = watch("0x1005/8", 0x1005, 8, false).unwrap_err().to_string();
-        assert!(error.ends_with("Try: 0x1005/1, or 0x1000/16, in two pieces"), "{error}");
+        assert!(error.ends_with("Try: 0x1005/1, or 0x1000/16, in two parts"), "{error}");
     }
 
     #[test]
@@ -187,9 +188,9 @@ mod tests {
     fn long_objects_take_several_slots_and_too_long_ones_none() {
         let found = watch("s", 0x1000, 20, true).unwrap();
         assert_eq!(found.pieces.len(), 3);
-        assert_eq!(found.notes, ["s has 20 bytes, which take 3 slots"]);
+        assert_eq!(found.notes, ["s has 20 bytes, which take 3 debug registers"]);
         let error = watch("s", 0x1000, 1 << 20, true).unwrap_err().to_string();
-        assert!(error.contains("its 1048576 bytes would take 131072 slots"), "{error}");
+        assert!(error.contains("its 1048576 bytes would take 131072 debug registers"), "{error}");
     }
 
     #[test]
@@ -199,7 +200,7 @@ mod tests {
             assert_eq!(found.access, Access::ReadWrite);
             assert_eq!(
                 found.notes,
-                ["s is watched for reads and writes: x86 has no watchpoints for reads only"]
+                ["s is watched for reads and writes: x86 has no read-only watchpoints"]
             );
         } else {
             assert_eq!((found.access, found.notes.len()), (Access::Read, 0));

@@ -75,7 +75,7 @@ pub struct WatchOptions {
 #[non_exhaustive]
 pub enum WatchError {
     /// Programs cannot be loaded.
-    #[error("cannot load a program for hits: {0}")]
+    #[error("cannot load the BPF program for hits: {0}")]
     Program(#[from] BpfError),
     /// A point cannot be opened.
     #[error(transparent)]
@@ -87,12 +87,12 @@ pub enum WatchError {
     #[error(transparent)]
     Condition(#[from] ConditionError),
     /// No programs are made for this architecture.
-    #[error("pmuscope makes programs for hits on x86-64 and arm64 only")]
+    #[error("BPF programs for hits are supported on x86-64 and arm64 only")]
     Architecture,
     /// Programs of the kernel know processes by other numbers than we do.
     #[error(
-        "pmuscope runs in a pid namespace of its own (a container), and programs of BPF tell processes by the \
-         numbers of the machine. Try on the machine itself, or in a container with its pid namespace (--pid=host)"
+        "pmuscope runs in its own PID namespace (a container), but BPF programs see the PIDs of \
+         the host. Try: on the host, or in a container with the host's PID namespace (--pid=host)"
     )]
     Namespace,
     /// The target has ended, or cannot be looked into.
@@ -100,8 +100,9 @@ pub enum WatchError {
     Gone(String),
     /// The new value is not known at the hit.
     #[error(
-        "on this architecture a breakpoint traps before the access, when the new value is not there yet: \
-         --when and --when-changed cannot be decided. The report tells old and new value of each hit"
+        "--when and --when-changed are not supported on this architecture: breakpoints trap before \
+         the access, when the new value is unknown. Try: without them; the report shows old and \
+         new values of each hit"
     )]
     TrapsBefore,
 }
@@ -208,7 +209,7 @@ impl<'a> Watch<'a> {
     /// What was read, or nothing, which the result says then.
     fn or_trouble<T: Default>(&self, read: Result<T, BpfError>) -> T {
         read.unwrap_or_else(|error| {
-            self.state().note_text(&format!("counts could not be read: {error}"));
+            self.state().note_text(&format!("cannot read counts: {error}"));
             T::default()
         })
     }

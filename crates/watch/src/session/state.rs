@@ -400,7 +400,7 @@ impl WatchState {
     }
 
     pub(super) fn notices(&self) -> Option<String> {
-        self.trouble.as_ref().map(|trouble| format!("what was seen is not whole: {trouble}"))
+        self.trouble.as_ref().map(|trouble| format!("the record of hits is incomplete: {trouble}"))
     }
 }
 

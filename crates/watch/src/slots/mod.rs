@@ -186,7 +186,7 @@ impl SlotRequest {
 #[non_exhaustive]
 pub enum SlotError {
     /// ENOSPC.
-    #[error("{wanted} more do not fit: {used} of {slots} slots are taken where it is wanted")]
+    #[error("{wanted} more do not fit: {used} of {slots} debug registers are in use there")]
     Full {
         /// Slots that were wanted.
         wanted: u32,
@@ -197,10 +197,10 @@ pub enum SlotError {
         slots: u32,
     },
     /// This breakpoint has no slot.
-    #[error("it holds no slot that could be given back")]
+    #[error("it holds no debug register")]
     NotReserved,
     /// There cannot be such a CPU.
-    #[error("there is no CPU {cpu}: this machine can have CPUs 0 to {}", possible_cpus.saturating_sub(1))]
+    #[error("no CPU {cpu}: this machine can have CPUs 0 to {}", possible_cpus.saturating_sub(1))]
     NoSuchCpu {
         /// The CPU.
         cpu: u32,

@@ -140,12 +140,12 @@ fn pointers_are_followed_as_they_are_now() {
     assert_eq!((found.followed[0].at, found.followed[0].pointer), (at, pointer));
     assert_eq!(found.followed.len(), 2);
     assert!(
-        found.notes[0].contains("was followed through pointers as of now"),
+        found.notes[0].contains("was followed through pointers once"),
         "{:?}",
         found.notes
     );
     let error = running.error("null[3]");
-    assert!(error.contains("on the way is 0x0 now, which is no object"), "{error}");
+    assert!(error.contains("on the path is now 0x0, a null pointer"), "{error}");
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn names_of_several_files_are_told_apart() {
     let dir = tempfile::tempdir().unwrap();
     let Some(running) = objects(dir.path(), &["-g"]) else { return };
     let error = running.error("hidden");
-    assert!(error.contains("say which, as objects.c:hidden or other.c:hidden"), "{error}");
+    assert!(error.contains("Try: objects.c:hidden or other.c:hidden"), "{error}");
     assert_eq!(running.found("objects.c:hidden").address, running.address("hidden"));
     assert_eq!(running.found("other.c:hidden").address, running.address("list"));
     assert_eq!(running.found("'other.c'::hidden:rw").address, running.address("list"));
@@ -174,18 +174,19 @@ fn what_has_no_place_is_refused_with_the_reason() {
     refused("own", "own is thread-local: each thread has its own");
     refused(
         "first.state",
-        "first.state is a bit-field of 5 bits: hardware watches whole bytes. Watch what holds it: first",
+        "first.state is a bit-field of 5 bits, and hardware watches whole bytes. Try: the \
+         enclosing object, first",
     );
-    refused("first.colour", "first (struct node) has no field colour. Near is color");
-    refused("first.zzz", "first (struct node) has no field zzz. Near is call, color");
-    refused("counter.x", "counter (int) is no structure: it has no fields");
-    refused("counter[1]", "counter (int) is no array and no pointer");
-    refused("*counter", "counter (int) is no pointer");
-    refused("grid[4][0]", "grid (int [4][5]) has 4 elements, counted from 0: there is no [4]");
-    refused("grid[0][5]", "there is no [5]");
-    refused("grid.x", "grid (int [4][5]) is an array: say which element, as [0]");
+    refused("first.colour", "first (struct node) has no field colour. Similar: color");
+    refused("first.zzz", "first (struct node) has no field zzz. Similar: call, color");
+    refused("counter.x", "counter (int) is not a structure: it has no fields");
+    refused("counter[1]", "counter (int) is neither an array nor a pointer");
+    refused("*counter", "counter (int) is not a pointer");
+    refused("grid[4][0]", "grid (int [4][5]) has 4 elements, counted from 0: [4] is out of range");
+    refused("grid[0][5]", "[5] is out of range");
+    refused("grid.x", "grid (int [4][5]) is an array: add an index, such as [0]");
     refused("thread", "thread is a local variable of main: it is on the stack");
-    refused("cuonter", "there is no variable or function cuonter. Near is counter");
+    refused("cuonter", "no variable or function cuonter. Similar: counter");
     refused("bump:w", "bump is a function, which is executed");
     refused("counter:x", "counter is a variable, which is not executed");
 }
@@ -255,7 +256,7 @@ fn names_of_rust_are_found() {
     assert_eq!(running.found("statics::COUNT").value, ValueType::Unsigned);
     assert_eq!(running.found("FLAG").len, 1);
     let error = running.error("BOXED.x");
-    assert!(error.contains("an enum of Rust, whose fields depend on its value"), "{error}");
+    assert!(error.contains("a Rust enum: its fields depend on its value"), "{error}");
     let main = running.found("statics::main");
     assert_eq!(main.access, Access::Execute);
 }
@@ -309,7 +310,7 @@ fn lines_are_where_the_compiler_put_their_code() {
         let starts: Vec<u64> = twice.pieces.iter().map(|piece| piece.address).collect();
         assert!(starts.iter().any(|&start| within(start, "left")), "{starts:x?}");
         assert!(starts.iter().any(|&start| within(start, "right")), "{starts:x?}");
-        assert!(twice.notes[0].contains("2 places have code of this line"), "{:?}", twice.notes);
+        assert!(twice.notes[0].contains("2 addresses have code of this line"), "{:?}", twice.notes);
         // Several places of one function are one.
         assert_eq!(at("/* loop */").pieces.len(), 1);
         assert!(within(at("/* body */").address, "right"));
@@ -320,12 +321,14 @@ fn lines_are_where_the_compiler_put_their_code() {
         let (asked, there) = (line_of("/* nothing here */"), line_of("int left"));
         assert!(
             next.notes
-                .contains(&format!("line {asked} has no code: line {there} is the next that has"))
+                .contains(&format!(
+                    "line {asked} has no code; watching line {there}, the next line with code"
+                ))
         );
         let error = running.error("lines.c:4000");
-        assert!(error.contains("lines.c has no code at line 4000 or behind it"), "{error}");
+        assert!(error.contains("lines.c has no code at line 4000 or after it"), "{error}");
         let error = running.error("line.c:3");
-        assert!(error.contains("no code comes from a file line.c. Near is lines.c"), "{error}");
+        assert!(error.contains("no code comes from a file line.c. Similar: lines.c"), "{error}");
     }
 }
 
@@ -441,8 +444,8 @@ fn variables_of_libraries_are_found_where_the_program_uses_them() {
         assert_eq!(found.address, running.address("pair_of"), "one variable, whoever asks");
         let error = running.error("within");
         assert!(
-            error.contains("Try one of: libtotal.so.1!within, libother.so!within")
-                || error.contains("Try one of: libother.so!within, libtotal.so.1!within"),
+            error.contains("Try: libtotal.so.1!within, libother.so!within")
+                || error.contains("Try: libother.so!within, libtotal.so.1!within"),
             "{error}"
         );
         assert_eq!(running.found("libtotal!within").address, running.address("within"));

@@ -65,7 +65,7 @@ fn what_cannot_be_watched_is_said_with_what_to_type() {
     let dir = tempfile::tempdir().unwrap();
     let Some(running) = program(dir.path(), &[]) else { return };
     let error = running.error("countr");
-    assert!(error.contains("there is no variable or function countr. Near is counter"), "{error}");
+    assert!(error.contains("no variable or function countr. Similar: counter"), "{error}");
     let error = running.error("push:w");
     assert!(
         error.ends_with("push is a function, which is executed, not read or written. Try: push:x")
@@ -80,17 +80,17 @@ fn what_cannot_be_watched_is_said_with_what_to_type() {
     assert!(error.contains("own is thread-local"), "{error}");
     let error = running.error("table.x");
     assert!(
-        error.contains("Install it (a package -dbgsym or -debuginfo), compile with -g"),
+        error.contains("Try: install it (package -dbgsym or -debuginfo), compile with -g"),
         "{error}"
     );
     let error = running.error("0x10/4");
     assert!(error.contains("nothing is mapped at 0x10 in process"), "{error}");
     let error = running.error(&format!("{:#x}:x", running.address("counter")));
-    assert!(error.contains("there is no code at"), "{error}");
+    assert!(error.contains("no code at"), "{error}");
     let error = running.error("counter+1/4");
     assert!(error.contains("are not aligned. Try: 0x"), "{error}");
     let error = running.error("counter+4");
-    assert!(error.contains("nothing tells how large it is. Say so, as counter+4/8"), "{error}");
+    assert!(error.contains("its size is unknown. Try: counter+4/8"), "{error}");
     let error = running.error("libfoo!x");
     assert!(error.contains("has no module libfoo"), "{error}");
 }
@@ -102,7 +102,7 @@ fn a_stripped_program_knows_what_it_exports() {
     assert_eq!(running.found("counter").address, running.address("counter"));
     assert_eq!(running.found("push").address, running.address("push"));
     let error = running.error("hidden");
-    assert!(error.contains("/plain, which knows only names that it exports, and "), "{error}");
+    assert!(error.contains("/plain, which has only exported names, and "), "{error}");
 }
 
 #[test]
@@ -114,10 +114,10 @@ fn processes_that_cannot_be_watched_say_why() {
     let gone = error(1 << 23);
     assert_eq!(
         gone,
-        "cannot watch process 8388608: it is gone. Try: pgrep NAME, for the id of one that runs"
+        "cannot watch process 8388608: it has ended. Try: pgrep NAME to find a running one"
     );
     if std::fs::read("/proc/2/comm").is_ok_and(|comm| comm == b"kthreadd\n") {
-        assert!(error(2).contains("it has no memory of its own"), "{}", error(2));
+        assert!(error(2).contains("it has no user memory"), "{}", error(2));
     } else {
         println!("skipped: process 2 is no kernel thread here");
     }

@@ -28,7 +28,7 @@ pub fn go_round(rounds: u64) {
 /// If there is no round to do, or usage cannot be read.
 pub fn run(rounds: u64) -> Result<WorkloadFacts, WorkloadError> {
     let Some(instructions) = rounds.checked_mul(sys::PER_ROUND).filter(|n| *n > 0) else {
-        let what = format!("--rounds {rounds}: use a number from 1 to 2^62");
+        let what = format!("--rounds {rounds}: use 1 to 2^62");
         return Err(WorkloadError::Options { workload: NAME, what });
     };
     let started = Instant::now();

@@ -127,7 +127,7 @@ pub fn run(options: &Options) -> Result<WorkloadFacts, WorkloadError> {
     for thread in 0..threads {
         let mut rng = fastrand::Rng::with_seed(options.seed.wrapping_add(thread as u64));
         let work = Work::new(options.memory, &mut rng)
-            .map_err(|error| WorkloadError::system("get memory for pages", error))?;
+            .map_err(|error| WorkloadError::system("allocate memory", error))?;
         works.push(std::sync::Mutex::new((work, rng)));
     }
     let started = Instant::now();

@@ -255,18 +255,19 @@ impl Options {
         ];
         if let Some((flag, bytes)) = kinds.iter().find(|(_, bytes)| !bytes.is_multiple_of(UNIT)) {
             return Err(refused(format!(
-                "{flag} {bytes}: sizes are multiples of {UNIT} bytes, such as 64K or 256M"
+                "{flag} {bytes}: use a multiple of {UNIT} bytes, such as 64K or 256M"
             )));
         }
         if global == 0 && process == 0 && thread == 0 {
             return Err(refused(
-                "no memory to work on: give --global, --process or --thread a size, such as --thread 256M",
+                "no memory to work on. Try: a size for --global, --process or --thread, such as \
+                 --thread 256M",
             ));
         }
         if locked > process {
             return Err(refused(format!(
-                "--process-locked {locked}: it is the first part of --process, which has {process} bytes; use \
-                 at most that"
+                "--process-locked {locked}: it is a part of --process; use at most its {process} \
+                 bytes"
             )));
         }
         Ok(())
@@ -275,10 +276,12 @@ impl Options {
     fn check_end(&self) -> Result<(), WorkloadError> {
         let is_time = |seconds: f64| seconds > 0.0 && seconds <= 1e6;
         if self.rounds == Some(0) || self.seconds.is_some_and(|seconds| !is_time(seconds)) {
-            return Err(refused("--rounds from 1, --seconds above 0 and up to 1000000"));
+            return Err(refused(
+                "use --rounds of at least 1, and --seconds above 0 and up to 1000000"
+            ));
         }
         if self.rounds.is_none() && self.seconds.is_none() {
-            return Err(refused("give --seconds or --rounds: there is no end otherwise"));
+            return Err(refused("the workload would never end. Try: --seconds or --rounds"));
         }
         if let Some(every) = self.perturb.filter(|&every| !is_time(every)) {
             return Err(refused(format!("--perturb {every}: use seconds above 0, such as 5")));
@@ -288,19 +291,19 @@ impl Options {
 
     fn check_order(&self) -> Result<(), WorkloadError> {
         if self.order == Order::Chase && self.access != Access::Read {
-            return Err(refused("--order chase loads addresses: use it with --access read"));
+            return Err(refused("--order chase only loads. Try: --access read"));
         }
         let only_forward =
             matches!(self.access, Access::Copy | Access::CopyStream | Access::Stream);
         if only_forward && self.order != Order::Forward {
             let access = self.access.name();
             return Err(refused(format!(
-                "--access {access} goes forward: use it with --order forward"
+                "--access {access} only runs forward. Try: --order forward"
             )));
         }
         if self.latency && self.order != Order::Chase {
             return Err(refused(
-                "--latency times loads that wait for each other: use --order chase",
+                "--latency times dependent loads. Try: --order chase",
             ));
         }
         Ok(())
@@ -312,23 +315,24 @@ impl Options {
         }
         if self.phases > 1 && (self.threads < 2 || self.sizes.thread == 0) {
             return Err(refused(
-                "--phases moves threads to the memory of the next thread of their process: use --threads 2 or \
-                 more, and --thread with a size",
+                "--phases moves threads to the memory of the next thread of their process. Try: \
+                 --threads 2 or more, and a size for --thread",
             ));
         }
         if self.reduce && self.sizes.thread == 0 {
-            return Err(refused("--reduce reads what threads have: give --thread a size"));
+            return Err(refused("--reduce reads the memory of threads. Try: a size for --thread"));
         }
         let is_bound = !self.memory_nodes.is_empty() || self.policy != MemoryPolicy::Default;
         if self.first_touch == FirstTouch::Node0 && is_bound {
             return Err(refused(
-                "--first-touch node0 says where memory begins, and so do --policy and --memory-nodes: use one",
+                "--first-touch node0, --policy and --memory-nodes all choose where memory is \
+                 allocated. Try: only one of them",
             ));
         }
         for (flag, list) in [("--cpus", &self.cpus), ("--memory-nodes", &self.memory_nodes)] {
             if list.len() > self.tasks() {
                 return Err(refused(format!(
-                    "{flag} names {} tasks, and there are {}: {} processes with {} threads each",
+                    "{flag} names {} tasks, but there are {}: {} processes with {} threads each",
                     list.len(),
                     self.tasks(),
                     self.processes,
@@ -336,7 +340,7 @@ impl Options {
                 )));
             }
             if list.iter().any(CpuSet::is_empty) {
-                return Err(refused(format!("{flag}: a task with none at all")));
+                return Err(refused(format!("{flag}: a task with an empty set")));
             }
         }
         Ok(())
@@ -380,15 +384,15 @@ mod tests {
         refused(&|o| o.processes = 0, "use 1 to 8192 threads in all");
         refused(&|o| o.threads = usize::MAX, "use 1 to 8192 threads in all");
         refused(&|o| o.sizes.thread = 0, "such as --thread 256M");
-        refused(&|o| o.sizes.thread = 100, "multiples of 4096");
-        refused(&|o| o.sizes.locked = 4096, "first part of --process, which has 0 bytes");
+        refused(&|o| o.sizes.thread = 100, "a multiple of 4096");
+        refused(&|o| o.sizes.locked = 4096, "use at most its 0 bytes");
         refused(&|o| o.seconds = Some(0.0), "--seconds above 0");
-        refused(&|o| o.seconds = None, "there is no end");
-        refused(&|o| o.rounds = Some(0), "--rounds from 1");
+        refused(&|o| o.seconds = None, "would never end");
+        refused(&|o| o.rounds = Some(0), "--rounds of at least 1");
         refused(&|o| o.perturb = Some(-1.0), "--perturb -1");
-        refused(&|o| o.latency = true, "use --order chase");
+        refused(&|o| o.latency = true, "Try: --order chase");
         refused(&|o| (o.order, o.access) = (Order::Chase, Access::Both), "--access read");
-        refused(&|o| (o.order, o.access) = (Order::Random, Access::Copy), "copy goes forward");
+        refused(&|o| (o.order, o.access) = (Order::Random, Access::Copy), "copy only runs forward");
         refused(&|o| o.phases = 0, "--phases 0");
         refused(&|o| (o.phases, o.threads) = (2, 1), "--threads 2 or more");
         refused(
@@ -396,11 +400,12 @@ mod tests {
             "--reduce",
         );
         let one = CpuSet::from_iter([0]);
-        refused(&|o| o.cpus = vec![one.clone(); 3], "--cpus names 3 tasks, and there are 2");
-        refused(&|o| o.memory_nodes = vec![CpuSet::new()], "--memory-nodes: a task with none");
+        refused(&|o| o.cpus = vec![one.clone(); 3], "--cpus names 3 tasks, but there are 2");
+        let empty = "--memory-nodes: a task with an empty set";
+        refused(&|o| o.memory_nodes = vec![CpuSet::new()], empty);
         let both = |o: &mut Options| {
             (o.first_touch, o.policy) = (FirstTouch::Node0, MemoryPolicy::Local);
         };
-        refused(&both, "--first-touch node0 says");
+        refused(&both, "--first-touch node0, --policy");
     }
 }

@@ -79,7 +79,7 @@ pub fn run_held(
 }
 
 fn memory_file(name: &str, bytes: u64) -> Result<File, WorkloadError> {
-    let failed = |error| WorkloadError::system("make shared memory", error);
+    let failed = |error| WorkloadError::system("create shared memory", error);
     let file = File::from(memfd_create(name, MemfdFlags::CLOEXEC).map_err(|e| failed(e.into()))?);
     file.set_len(bytes).map_err(failed)?;
     Ok(file)
@@ -98,7 +98,8 @@ fn control_file(path: &Path) -> Result<File, WorkloadError> {
     let is_old = Control::open(path).is_ok_and(|old| is_over(&old) || !old.is_owned());
     if !is_empty && !is_old {
         return Err(refused(format!(
-            "--control {}: there is a file that is no control file, or one in use. Try another name",
+            "--control {}: the file exists and is not a control file, or is in use. Try: another \
+             name",
             path.display()
         )));
     }
@@ -207,9 +208,10 @@ fn usage_of(ended: Vec<std::io::Result<ProcessEnd>>) -> Result<Vec<Usage>, Workl
     let why = if one.complaint.is_empty() {
         one.status.to_string()
     } else {
-        one.complaint.trim_start_matches("pmuscope: ").to_owned()
+        let complaint = one.complaint.trim_start_matches("pmuscope: ");
+        complaint.trim_start_matches("error: ").to_owned()
     };
-    let what = format!("run process {number} of {count} (pid {}), and ended the others", one.pid);
+    let what = format!("run process {number} of {count} (PID {}); ended the others", one.pid);
     Err(WorkloadError::system(what, std::io::Error::other(why)))
 }
 

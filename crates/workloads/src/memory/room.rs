@@ -33,7 +33,8 @@ fn check_cpus(allowed: &CpuSet, options: &Options) -> Result<(), WorkloadError> 
         return Ok(());
     }
     Err(refused(format!(
-        "--cpus: CPUs {missing} are not online, or not in this process's affinity or cpuset; it may use {allowed}"
+        "--cpus: CPUs {missing} are not online, or not in the affinity or cpuset of this process; \
+         it may use {allowed}"
     )))
 }
 
@@ -52,7 +53,7 @@ fn check_nodes(
     let missing = wanted.difference(&there);
     if !missing.is_empty() {
         return Err(refused(format!(
-            "nodes {missing} are not online or have no memory: this machine has {there}"
+            "NUMA nodes {missing} are not online or have no memory: this machine has {there}"
         )));
     }
     let Some(allowed) = machine.allowed_nodes_of(std::process::id()) else { return Ok(()) };
@@ -61,7 +62,8 @@ fn check_nodes(
         return Ok(());
     }
     Err(refused(format!(
-        "nodes {excluded} are not in this process's cpuset (cpuset.mems); it may use {allowed}"
+        "NUMA nodes {excluded} are not in the cpuset (cpuset.mems) of this process; it may use \
+         {allowed}"
     )))
 }
 
@@ -81,7 +83,7 @@ fn check_memory(
 ) -> Result<(), WorkloadError> {
     let (processes, threads) = (options.processes, options.threads);
     let Some(needed) = options.sizes.total(processes, threads) else {
-        return Err(refused("more memory than there are addresses: use smaller sizes"));
+        return Err(refused("more memory than the address space holds. Try: smaller sizes"));
     };
     if let Some(available) = machine.available_bytes() {
         let room = available - available / LEFT;
@@ -94,7 +96,7 @@ fn check_memory(
         let Some(total) = total else { continue };
         let (room, bytes) = (total - total / LEFT, bound.get(node as usize).copied().unwrap_or(0));
         if bytes > room {
-            return Err(too_large(&format!("node {node} has"), bytes, room, options));
+            return Err(too_large(&format!("NUMA node {node} has"), bytes, room, options));
         }
     }
     Ok(())
@@ -127,7 +129,7 @@ fn too_large(whose: &str, needed: u64, room: u64, options: &Options) -> Workload
         .map(|(flag, bytes)| format!("{flag} {}K", share(*bytes) / 1024))
         .collect();
     refused(format!(
-        "{} MiB do not fit: {whose} {} MiB. Would fit: {}",
+        "{} MiB do not fit: {whose} {} MiB. Try: {}",
         needed.div_ceil(1 << 20),
         room >> 20,
         flags.join(" ")
@@ -190,9 +192,9 @@ mod tests {
     fn memory_that_does_not_fit_says_how_much_would() {
         let thread = refusal(|options| options.sizes.thread = 1 << 30);
         assert!(thread.contains("2048 MiB do not fit: this machine can spare 960 MiB"), "{thread}");
-        assert!(thread.ends_with("Would fit: --thread 491520K"), "{thread}");
+        assert!(thread.ends_with("Try: --thread 491520K"), "{thread}");
         let far = refusal(|options| options.sizes.thread = u64::MAX / 4096 * 4096);
-        assert!(far.contains("more memory than there are addresses"), "{far}");
+        assert!(far.contains("more memory than the address space holds"), "{far}");
     }
 
     #[test]
@@ -219,6 +221,6 @@ mod tests {
         let mut options = Options { policy: "bind:1".parse().unwrap(), ..Options::default() };
         options.sizes.thread = 4096;
         let error = check(&machine, &CpuSet::parse("0").unwrap(), &options).unwrap_err();
-        assert!(error.to_string().contains("nodes 1 are not in this process's cpuset"), "{error}");
+        assert!(error.to_string().contains("nodes 1 are not in the cpuset"), "{error}");
     }
 }

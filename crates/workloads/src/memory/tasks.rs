@@ -3,8 +3,8 @@
 use pmuscope_machine::CpuSet;
 
 /// What a list may look like.
-const GRAMMAR: &str = "numbers in the order of tasks, such as 0,2; 0-3 for one each, 0-6#2 with a step, 0_4 for a \
-                       task with four from 0 on, 0x3 for three tasks";
+const GRAMMAR: &str = "numbers in the order of tasks, such as 0,2; 0-3 for one each, 0-6#2 with a \
+    step, 0_4 for a task with four starting at 0, 0x3 for three tasks";
 /// More tasks than can be.
 const MOST: usize = 1 << 16;
 
@@ -18,7 +18,7 @@ pub fn parse_tasks(flag: &str, text: &str) -> Result<Vec<CpuSet>, String> {
     for element in text.split(',') {
         let sets =
             parse(element.trim()).filter(|sets| tasks.len() + sets.len() <= MOST).ok_or_else(
-                || format!("{flag} {text}: {element:?} is not understood. Try {GRAMMAR}"),
+                || format!("{flag} {text}: cannot parse {element:?}. Try: {GRAMMAR}"),
             )?;
         tasks.extend(sets);
     }

@@ -208,10 +208,10 @@ fn go_to(cpus: &CpuSet) -> Result<(), WorkloadError> {
 fn take(policy: &MemoryPolicy) -> Result<(), WorkloadError> {
     policy.apply().map_err(|error| {
         let hint = match policy {
-            MemoryPolicy::WeightedInterleave(_) => " (Linux has it from 6.9 on)",
+            MemoryPolicy::WeightedInterleave(_) => " (needs Linux 6.9 or later)",
             _ => "",
         };
-        WorkloadError::system(format!("take memory by the policy {policy}{hint}"), error)
+        WorkloadError::system(format!("set the memory policy {policy}{hint}"), error)
     })
 }
 

@@ -92,13 +92,13 @@ impl Options {
         let wrong =
             |what: &str| Err(WorkloadError::Options { workload: NAME, what: what.to_owned() });
         if !(1..=2).contains(&self.processes) {
-            return wrong("--processes: 1 or 2");
+            return wrong("--processes: use 1 or 2");
         }
         if self.packets == 0 || self.burst == 0 || self.burst > queue::SLOTS as u64 {
-            return wrong("--packets from 1, --burst from 1 to 1024");
+            return wrong("use --packets of at least 1, and --burst of 1 to 1024");
         }
         if self.bytes_written.max(self.bytes_read) > LONGEST {
-            return wrong("--bytes-written, --bytes-read: at most 65536");
+            return wrong("--bytes-written, --bytes-read: use at most 65536");
         }
         Ok(())
     }
@@ -128,7 +128,7 @@ pub fn run(program: &Path, options: &Options) -> Result<WorkloadFacts, WorkloadE
     options.check()?;
     let file = File::from(
         memfd_create("pmuscope-ring", MemfdFlags::CLOEXEC)
-            .map_err(|error| WorkloadError::system("make shared memory", error))?,
+            .map_err(|error| WorkloadError::system("create shared memory", error))?,
     );
     file.set_len((options.words() * 8) as u64)
         .map_err(|error| WorkloadError::system("size shared memory", error))?;
@@ -152,8 +152,9 @@ pub fn run(program: &Path, options: &Options) -> Result<WorkloadFacts, WorkloadE
         }
     };
     if sum != options.expected() {
-        let what = "get all packets through: their numbers do not add up".to_owned();
-        return Err(WorkloadError::System { what, source: std::io::Error::other("lost") });
+        let what = "transfer all packets".to_owned();
+        let source = std::io::Error::other("their checksum is wrong");
+        return Err(WorkloadError::System { what, source });
     }
     let mut facts = place::facts(NAME, 1, time_s)?;
     facts.ring = Some(RingFacts {
@@ -231,7 +232,7 @@ fn between_two(
                 .try_wait()
                 .map_err(|e| WorkloadError::system("wait for the consumer", e))?;
             if ended.is_some() && meeting[READY].load(Ordering::Acquire) < value {
-                let what = "go on without the consumer, which ended".to_owned();
+                let what = "continue without the consumer, which ended".to_owned();
                 return Err(WorkloadError::System { what, source: std::io::Error::other("gone") });
             }
             std::thread::yield_now();

@@ -47,10 +47,10 @@ impl Default for Options {
 /// Options without sense, or threads or a pipe that cannot be made.
 pub fn run(options: &Options) -> Result<WorkloadFacts, WorkloadError> {
     if options.rounds == 0 || options.length.is_zero() {
-        let what = "no rounds or no length: use at least 1 round of 1 ms".to_owned();
+        let what = "no rounds or no length. Try: at least 1 round of 1 ms".to_owned();
         return Err(WorkloadError::Options { workload: NAME, what });
     }
-    let pipe = rustix::pipe::pipe().map_err(|error| WorkloadError::system("make a pipe", error))?;
+    let pipe = rustix::pipe::pipe().map_err(|error| WorkloadError::system("create a pipe", error))?;
     let started = Instant::now();
     let team = WaitTeam {
         options,
@@ -154,11 +154,12 @@ struct Waited {
 impl Waited {
     fn told(self, role: &Role) -> Result<WaitingThread, WorkloadError> {
         let name = role.name.to_string_lossy().into_owned();
-        let missing = || std::io::Error::other("the kernel does not tell of its switches");
+        let missing = || std::io::Error::other("the kernel does not report its context switches");
+        let what = format!("read the context switches of thread {name}");
         let (before, after) = self
             .before
             .zip(self.after)
-            .ok_or_else(|| WorkloadError::system(format!("look at thread {name}"), missing()))?;
+            .ok_or_else(|| WorkloadError::system(what, missing()))?;
         let seconds = |from: Option<u64>, to: Option<u64>| {
             from.zip(to).map(|(from, to)| to.saturating_sub(from) as f64 / 1e9)
         };

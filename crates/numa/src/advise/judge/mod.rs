@@ -122,7 +122,7 @@ impl Advice {
 #[must_use]
 pub fn judge(evidence: &Evidence) -> Advice {
     if evidence.nodes.len() < 2 {
-        let why = "the machine has one node: all of its memory is equally near".to_owned();
+        let why = "the machine has one NUMA node: all memory is local".to_owned();
         return Advice::new(Verdict::LeaveAlone, [why]);
     }
     let Some(locality) = evidence.locality().filter(|_| evidence.own_cpus() >= LEAST_CPUS) else {
@@ -138,13 +138,13 @@ fn nothing_seen(evidence: &Evidence) -> Advice {
     if evidence.own_cpus() < LEAST_CPUS {
         lacks.push(Lack::Work);
         reasons.push(format!(
-            "its threads ran for {} of a CPU: what hardly runs hardly uses memory",
+            "its threads used {} of a CPU: too little to matter for memory",
             percent(evidence.own_cpus())
         ));
     }
     if evidence.bytes() <= 0.0 {
         lacks.push(Lack::Pages);
-        reasons.push("none of its pages was seen".to_owned());
+        reasons.push("none of its pages were observed".to_owned());
     }
     Advice::new(Verdict::Unknown { lacks }, reasons)
 }
@@ -227,8 +227,8 @@ impl Case<'_> {
     fn large(&self) -> AdviceReason {
         let evidence = self.evidence;
         match self.is_wide() {
-            true => format!("its {} busy threads are more than a node has CPUs", self.width()),
-            false => format!("its {} fit no node", bytes(evidence.bytes())),
+            true => format!("it has {} busy threads, more than a node has CPUs", self.width()),
+            false => format!("its {} do not fit on any node", bytes(evidence.bytes())),
         }
     }
 
@@ -237,7 +237,8 @@ impl Case<'_> {
         let nodes = self.usable();
         if nodes.len() < 2 {
             let why =
-                "but its cpuset and the affinity of its threads leave it one node with CPUs and memory"
+                "its cpuset and the affinity of its threads allow only one node with CPUs and \
+                 memory"
                     .to_owned();
             return Advice::new(Verdict::LeaveAlone, [self.large(), why]);
         }
@@ -253,9 +254,9 @@ impl Case<'_> {
 
     fn private(&self, share: f64) -> AdviceReason {
         match self.evidence.shares {
-            Some(_) => "each thread has its own memory, as was said (--sharing)".to_owned(),
+            Some(_) => "each thread has its own memory (as given by --sharing)".to_owned(),
             None => format!(
-                "{} of what was used twice was used by one thread alone",
+                "{} of the memory that was sampled twice was used by one thread only",
                 percent(1.0 - share)
             ),
         }
@@ -263,18 +264,23 @@ impl Case<'_> {
 
     fn shared_by_many(&self, nodes: Vec<u32>, share: f64) -> Advice {
         let why = match self.evidence.shares {
-            Some(_) => "its threads share their memory, as was said (--sharing)".to_owned(),
+            Some(_) => "its threads share their memory (as given by --sharing)".to_owned(),
             None => {
-                format!("{} of what was used twice was used by several threads", percent(share))
+                format!(
+                    "{} of the memory that was sampled twice was used by several threads",
+                    percent(share)
+                )
             }
         };
         let [pages, running] = self.evenness();
         if pages >= EVEN && running >= EVEN {
-            let even = format!("its memory and its threads are even over {} nodes", nodes.len());
+            let even =
+                format!("its memory and threads are spread evenly over {} nodes", nodes.len());
             return Advice::new(Verdict::LeaveAlone, [self.large(), why, even]);
         }
         let uneven = format!(
-            "nodes are used unevenly (evenness of pages {pages:.2}, of running time {running:.2}, 1 at best)"
+            "nodes are used unevenly (evenness of pages {pages:.2}, of running time {running:.2}, \
+             where 1 is even)"
         );
         Advice::new(Verdict::Interleave { nodes }, [self.large(), why, uneven])
     }
@@ -287,7 +293,9 @@ impl Case<'_> {
         }
         let how = match running >= EVEN {
             true => self.how_local(),
-            false => format!("its threads run on few nodes (evenness {running:.2}, 1 at best)"),
+            false => {
+                format!("its threads run on few nodes (evenness {running:.2}, where 1 is even)")
+            }
         };
         Advice::new(Verdict::SpreadThreads { nodes }, [self.large(), why, how, first_touch()])
     }
@@ -330,7 +338,7 @@ impl Case<'_> {
                 return Advice::new(Verdict::LeaveAlone, [self.how_local(), pinned_apart()]);
             }
             let why = format!(
-                "no node has {} CPUs and {} left beside what others use",
+                "no node has {} CPUs and {} free",
                 self.width(),
                 bytes(self.evidence.bytes())
             );
@@ -355,7 +363,7 @@ impl Case<'_> {
         let price = match self.shared() {
             Some(_) => None,
             None => Some(format!(
-                "{}; together they are local either way",
+                "{}; on one node they are local either way",
                 self.why_sharing_is_unknown()
             )),
         };
@@ -374,20 +382,21 @@ impl Case<'_> {
         };
         let to = self.nodes().iter().find(is_idle)?;
         let load = format!(
-            "node {} has {:.1} of {} CPUs busy, {others:.1} of them with others, and node {} {:.1} of {}",
+            "node {} has {:.1} of {} CPUs busy, {others:.1} of them with other processes; node {} \
+             has {:.1} of {} busy",
             home.id, home.busy_cpus?, home.cpus, to.id, to.busy_cpus?, to.cpus
         );
         let gain = match (crowd, home.bandwidth) {
             (Crowd::OfCpus, _) => "its threads wait for CPUs there".to_owned(),
             (Crowd::OfMemory, Some(rate)) => {
-                format!("they share {}/s of memory there", bytes(rate))
+                format!("they share {}/s of memory bandwidth there", bytes(rate))
             }
             (Crowd::OfMemory, None) => {
-                "they share the bandwidth of its memory; how much they use is not counted here"
+                "they share its memory bandwidth, which is not measured here"
                     .to_owned()
             }
         };
-        let once = "if the others are to be moved as well, move one of them only".to_owned();
+        let once = "to move the other processes as well, move only one of them".to_owned();
         let verdict = Verdict::SpreadProcess { from: home.id, to: to.id };
         Some(Advice::new(verdict, [self.how_local(), load, gain, once]))
     }
@@ -403,9 +412,11 @@ impl Case<'_> {
     }
 
     fn how_local(&self) -> AdviceReason {
-        let all = format!("locality is {:.2}", self.locality);
+        let all = format!("locality {:.2}", self.locality);
         match self.local_uses() {
-            Some(share) => format!("{all}, and {} of the sampled uses were local", percent(share)),
+            Some(share) => {
+                format!("{all}, and {} of the sampled accesses were local", percent(share))
+            }
             None => all,
         }
     }
@@ -413,11 +424,11 @@ impl Case<'_> {
     fn load(&self) -> AdviceReason {
         let busy: Option<Vec<f64>> = self.nodes().iter().map(NodeEvidence::others_cpus).collect();
         match busy {
-            None => "what others do on its node is not known".to_owned(),
+            None => "the load of other processes on its node is unknown".to_owned(),
             Some(_) if self.evidence.is_bound && self.nodes().iter().any(|node| !node.may_run) => {
                 "its affinity keeps it off other nodes".to_owned()
             }
-            Some(_) => "no other node would have more room for it".to_owned(),
+            Some(_) => "no other node has more room for it".to_owned(),
         }
     }
 
@@ -426,16 +437,16 @@ impl Case<'_> {
         let why = match (&evidence.sharing, &evidence.sharing_why, evidence.balancing) {
             (None, Some(why), _) => why.clone(),
             (_, _, Some(false) | None) => {
-                "the kernel does not balance, so uses of memory do not fault".to_owned()
+                "kernel NUMA balancing is off, so there are no hint faults".to_owned()
             }
             (Some(sharing), _, _) => format!(
-                "{} {} were used twice while it was looked at, too few",
+                "{} {} were sampled twice, too few",
                 sharing.judged,
                 if sharing.granule_bytes > SMALL_PAGES { "blocks of memory" } else { "pages" }
             ),
             _ => "no faults were sampled".to_owned(),
         };
-        format!("whether its threads share their memory is not known: {why}")
+        format!("unknown whether its threads share their memory: {why}")
     }
 }
 
@@ -455,13 +466,15 @@ fn crowd(own: f64, others: f64, cpus: u64) -> Option<Crowd> {
 }
 
 fn pinned_apart() -> AdviceReason {
-    "its threads are pinned to CPUs of several nodes, and no node has one for each of them: their affinity is left \
-     as it is"
+    "its threads are pinned to CPUs of several nodes, and no single node is allowed for all of \
+     them, so their affinity is left unchanged"
         .to_owned()
 }
 
 fn first_touch() -> AdviceReason {
-    "memory comes from the node of the thread that writes to it first: let each thread set up its own".to_owned()
+    "memory is allocated on the node of the thread that writes it first: let each thread \
+     initialize its own"
+        .to_owned()
 }
 
 fn percent(share: f64) -> String {

@@ -150,7 +150,7 @@ fn private_memory_is_spread_with_its_threads() {
     let advice = judge(&wide);
     assert_eq!(advice.verdict, spread);
     assert!(
-        advice.reasons.iter().any(|reason| reason.contains("writes to it first")),
+        advice.reasons.iter().any(|reason| reason.contains("writes it first")),
         "{advice:?}"
     );
     let mut narrow = evidence(vec![node(0, 1.0, 8.0, 0.0), node(1, 1.0, 0.0, 0.0)]);
@@ -169,7 +169,7 @@ fn two_local_processes_on_one_node_are_spread() {
     let spread = Verdict::SpreadProcess { from: 0, to: 1 };
     let advice = judge(&one_of_two);
     assert_eq!(advice.verdict, spread);
-    assert!(advice.reasons.iter().any(|reason| reason.contains("not counted here")), "{advice:?}");
+    assert!(advice.reasons.iter().any(|reason| reason.contains("not measured here")), "{advice:?}");
     // On a node without a CPU to spare it is not a matter of bandwidth.
     one_of_two.nodes[0] = node(0, 1.0, 1.0, 3.0);
     let advice = judge(&one_of_two);
@@ -196,7 +196,7 @@ fn what_is_missing_is_said() {
     wide.sharing = Some(Sharing { uses: 3, judged: 1, ..Sharing::default() });
     assert!(judge(&wide).reasons[1].contains("too few"));
     wide.balancing = Some(false);
-    assert!(judge(&wide).reasons[1].contains("does not balance"));
+    assert!(judge(&wide).reasons[1].contains("NUMA balancing is off"));
     (wide.sharing, wide.sharing_why) = (None, Some("faults may not be sampled: EACCES".to_owned()));
     assert!(judge(&wide).reasons[1].contains("EACCES"));
 }

@@ -1,8 +1,8 @@
-//! The first pass: one walk over the headers of a part of the data.
+//! The first pass: one scan of the headers of a part of the data.
 //!
-//! What concerns tasks and mappings is kept, samples are only counted. A record without a time stamp
-//! belongs behind what the reader would have handed out when it came to it (see `order`): behind the
-//! youngest record of the last round but one.
+//! Sideband records (mmap, comm, fork, exit) are kept, samples are only counted. A record without a
+//! time stamp is placed after what the reader would have returned when it reached it (see `order`):
+//! after the newest record of the second to last round.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -1,4 +1,4 @@
-//! Where the fields of an event's samples stand, worked out once instead of once per sample.
+//! The offsets of the fields in an event's samples, computed once instead of once per sample.
 
 use pmuscope_abi::record::misc;
 use pmuscope_abi::{Attr, SampleType};
@@ -39,7 +39,7 @@ pub struct SampleFields<'a> {
 }
 
 impl<'a> SampleFields<'a> {
-    /// What `sample` tells, without its call chain and its stack.
+    /// The fields of `sample`, without its callchain and its stack.
     #[must_use]
     pub fn of(sample: &Sample<'a>) -> Self {
         Self {
@@ -66,7 +66,7 @@ pub(super) struct SampleLayout {
     time: u16,
     cpu: u16,
     period: u16,
-    /// Behind the fields that are always there.
+    /// After the fields that are always present.
     behind: u16,
     read: Option<ReadLayout>,
     chain: bool,

@@ -1,9 +1,9 @@
-//! A file in two passes or more, on several threads: fast, and in no order.
+//! Reads a file in two or more passes on several threads: fast, and in no particular order.
 //!
-//! The first pass walks the headers: it keeps what concerns tasks and mappings (few records) and puts
-//! that into the order of time, counts samples, and notes where chunks of some megabytes begin. The
-//! second hands out the samples, chunk by chunk, to as many visitors as there are threads, and can be
-//! repeated. What a sample's record number and time are among those of the sideband tells what was
+//! The first pass scans the headers: it keeps the sideband records (mmap, comm, fork, exit), which
+//! are few, and sorts them by time, counts samples, and notes where chunks of some megabytes begin.
+//! The second passes the samples, chunk by chunk, to one visitor per thread, and can be repeated. The
+//! position of a sample among the sideband records, by record number and time, determines what was
 //! mapped then.
 //!
 //! ```text
@@ -14,11 +14,11 @@
 //!  2nd pass   │ chunk │ chunk │ chunk │ …                  threads take the next chunk
 //! ```
 //!
-//! Compressed records that each hold a frame of their own (pmuscope's) are unpacked by whoever comes to
-//! them. Where one stream goes through all of them (perf's), one thread unpacks and the others count.
+//! Compressed records that each contain a separate frame (pmuscope's) are unpacked by the thread that
+//! reaches them. If one stream spans all of them (perf's), one thread unpacks and the others count.
 //!
 //! Files that this cannot read (the other byte order, samples without time stamps, streams) are left
-//! to the [`Reader`] itself: [`Reader::index`] answers `None` and the reader is as it was.
+//! to the [`Reader`] itself: [`Reader::index`] returns `None` and the reader is unchanged.
 
 mod chunk_counts;
 mod index;
@@ -70,12 +70,12 @@ impl Default for Pieces {
     }
 }
 
-/// A place in the order of a recording: by time, and at the same time by place in the file.
+/// A position in the order of a recording: by time, and for equal times by position in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct RecordOrder {
     /// Nanoseconds of the recording's clock.
     pub time: u64,
-    /// Records without a time stamp come behind those of their time.
+    /// Records without a time stamp come after those of their time.
     pub untimed: bool,
     /// Number of the record in the file.
     pub record: u64,
@@ -127,9 +127,9 @@ struct Placed {
 }
 
 impl Reader {
-    /// Goes over the headers of a file, on up to `threads` threads. The reader then knows what it
-    /// would know at the end of the file ([`Reader::metadata`], [`Reader::tally`]) and hands out no
-    /// more records. `None` if this file has to be read in order; the reader is as it was.
+    /// Scans the headers of a file on up to `threads` threads. The reader then knows what it would
+    /// know at the end of the file ([`Reader::metadata`], [`Reader::tally`]) and returns no more
+    /// records. `None` if this file has to be read in order; the reader is then unchanged.
     ///
     /// # Errors
     /// If the operating system fails to read.
@@ -246,7 +246,7 @@ impl Reader {
         self.done = true;
     }
 
-    /// Hands out the sideband of `index` in its order; then it is gone.
+    /// Passes on the sideband records of `index` in order, and drops them.
     ///
     /// # Errors
     /// None in practice: nothing is read any more.

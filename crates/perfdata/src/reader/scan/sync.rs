@@ -1,7 +1,8 @@
-//! Finds where a record may start in the middle of a file, so that several threads can begin at once.
+//! Finds where a record may start in the middle of a file, so that several threads can start in
+//! parallel.
 //!
-//! This is a guess: headers that follow one another for a while. It is believed only if the walk over
-//! the part before it ends exactly there.
+//! This is a guess: a series of plausible headers. It is accepted only if the scan of the part before
+//! it ends exactly there.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;

@@ -1,4 +1,4 @@
-//! Walks the records of a part of a file, compressed or not, and hands each to a [`Sink`].
+//! Iterates over the records of a part of a file, compressed or not, and passes each to a [`Sink`].
 //!
 //! As the reader's own stream does, but from any record on and without copying what it passes.
 
@@ -34,7 +34,7 @@ pub(super) trait Sink {
 /// Why a walk ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum WalkEnd {
-    /// The next record would start here, at the limit or behind it.
+    /// The next record would start here, at or after the limit.
     At(u64),
     /// The data are damaged.
     Stopped(Stopped),
@@ -49,7 +49,7 @@ pub(super) enum WalkEnd {
 pub(super) enum Packing {
     /// Each holds whole records in one frame of zstd: any can be unpacked first.
     Frames,
-    /// One stream goes on through all of them.
+    /// One stream spans all of them.
     Stream,
 }
 

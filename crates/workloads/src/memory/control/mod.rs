@@ -33,13 +33,13 @@ const TRIES: usize = 100;
 #[non_exhaustive]
 pub enum ControlError {
     /// What the kernel says.
-    #[error("control file: {0}")]
+    #[error("cannot read the control file: {0}")]
     Io(#[from] io::Error),
     /// It is there, but its workload has not written it yet: try again.
-    #[error("control file: the workload has not begun yet")]
+    #[error("cannot read the control file: the workload has not started yet")]
     NotYet,
     /// Something else, or of another version.
-    #[error("control file: {0}")]
+    #[error("cannot read the control file: {0}")]
     Malformed(String),
 }
 
@@ -186,10 +186,15 @@ impl Control {
         let head = words(&file, 0, HEADER_WORDS)?;
         let at = |field: Head| head[field as usize];
         if at(Head::Magic) != MAGIC {
-            return Err(ControlError::Malformed("not one of pmuscope workload memory".to_owned()));
+            let what = "it is not from pmuscope workload memory".to_owned();
+            return Err(ControlError::Malformed(what));
         }
         if at(Head::Version) != layout::VERSION {
-            let what = format!("of version {}, and this is {}", at(Head::Version), layout::VERSION);
+            let what = format!(
+                "it has version {}, but this program reads {}",
+                at(Head::Version),
+                layout::VERSION
+            );
             return Err(ControlError::Malformed(what));
         }
         let (areas, threads) = (at(Head::AreaCount) as usize, at(Head::ThreadCount) as usize);
@@ -197,7 +202,7 @@ impl Control {
         let is_sane = [areas, threads, text].iter().all(|&count| count < MOST_WORDS);
         let layout = is_sane.then(|| Layout::new(areas, threads, at(Head::Times) != 0, text));
         layout.filter(|layout| layout.words() <= length).map_or_else(
-            || Err(ControlError::Malformed("shorter than it says".to_owned())),
+            || Err(ControlError::Malformed("it is shorter than its header says".to_owned())),
             |layout| Ok(Self { file, layout }),
         )
     }
@@ -379,11 +384,11 @@ mod tests {
         std::fs::write(&path, vec![0; 4096]).unwrap();
         assert!(matches!(Control::open(&path), Err(ControlError::NotYet)));
         std::fs::write(&path, vec![7; 4096]).unwrap();
-        assert!(Control::open(&path).unwrap_err().to_string().contains("not one of"));
+        assert!(Control::open(&path).unwrap_err().to_string().contains("it is not from"));
         let mut file = vec![0; 4096];
         file[..8].copy_from_slice(&MAGIC.to_ne_bytes());
         std::fs::write(&path, &file).unwrap();
-        assert!(Control::open(&path).unwrap_err().to_string().contains("of version 0"));
+        assert!(Control::open(&path).unwrap_err().to_string().contains("it has version 0"));
         file[8] = 1;
         file[Head::ThreadCount as usize * 8 + 4] = 1;
         std::fs::write(&path, &file).unwrap();
