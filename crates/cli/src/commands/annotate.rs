@@ -24,21 +24,24 @@ const NEAR: f64 = 0.5;
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Views")]
 pub(crate) struct AnnotateArgs {
-    /// Show a function from inside: samples by source line and by instruction; a part of its name is
-    /// enough where no other has it
+    /// Show a function's samples by source line and instruction
+    ///
+    /// Part of the name is enough where it is unique.
     #[arg(
         long,
         value_name = "FUNCTION",
         conflicts_with_all = ["by", "group", "call_tree", "peek", "modules", "symbol_filter", "no_inline"]
     )]
     annotate: Option<String>,
-    /// With --annotate: the function in this module; the end of its path is enough
+    /// With --annotate: choose the function in this DSO
+    ///
+    /// DSO: the binary or shared library. The end of its path is enough.
     #[arg(long, value_name = "MODULE", requires = "annotate")]
     dso: Option<String>,
-    /// With --annotate: the program that takes code apart, if it is not the objdump in PATH
+    /// With --annotate: disassemble with this objdump
     #[arg(
         long,
-        value_name = "PATH",
+        value_name = "FILE",
         requires = "annotate",
         default_value = "objdump",
         hide_default_value = true

@@ -10,11 +10,12 @@ const DEFAULTS: [&str; 2] = ["pmuscope.data", "perf.data"];
 /// A recording, named with or without a flag.
 #[derive(Debug, clap::Args)]
 pub(crate) struct InputArgs {
-    /// Recording to read, by pmuscope or perf; - reads a stream from standard input [default:
-    /// pmuscope.data, else perf.data]
+    /// Read this recording [default: pmuscope.data, else perf.data]
+    ///
+    /// By pmuscope or perf, of any version. - reads a stream from standard input.
     #[arg(short, long, value_name = "FILE")]
     input: Option<PathBuf>,
-    /// The same without the flag
+    /// Recording to read, as with -i
     #[arg(value_name = "FILE", conflicts_with = "input")]
     file: Option<PathBuf>,
 }

@@ -22,7 +22,7 @@ const EVENT: &str = "cycles:u";
 
 /// Values of `--disturb`.
 pub(super) const DISTURBANCES: [(&str, &str, Disturb); 3] = [
-    ("period", "Somebody else sets a period", Disturb::Period),
+    ("period", "Another event sets a period", Disturb::Period),
     ("throttle", "The kernel suspends sampling", Disturb::Throttle),
     ("hotplug", "The last CPU goes offline and comes back", Disturb::Hotplug),
 ];
@@ -43,7 +43,7 @@ pub(super) fn run(seconds: f64, disturb: &[Disturb]) -> anyhow::Result<Exit> {
         .map_err(not_possible)?;
     // Standard output may be closed.
     for left in check.disturbances.iter().filter_map(|it| it.left.as_ref()) {
-        say!("pmuscope: {}", how_to_put_right(left));
+        say!("warning: {}", how_to_put_right(left));
     }
     let text = text(&check);
     terminal::print(&text)?;

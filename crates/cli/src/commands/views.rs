@@ -37,11 +37,13 @@ const SIDE_INTERVALS: usize = 1000;
 /// Flags that choose a view.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ViewArgs {
-    /// Show rows by these: command, process, thread, cpu, node, module, function, line, address
-    /// of the code (or perf's comm, pid, tid, dso, sym, srcline). Alone: branch, from function to
-    /// function; mem, where the data of sampled accesses came from; data, which variables and
-    /// mappings they were. wait, where threads were off the CPU, of record --off-cpu; with it
-    /// function (of the program), command, process, thread
+    /// Group rows by comm, pid, tid, cpu, node, dso, sym, …
+    ///
+    /// Any of command (comm), process (pid), thread (tid), cpu, node, module (dso), function (sym),
+    /// line (srcline) and address, combined with commas. Alone: branch, from function to function;
+    /// mem, the memory level of sampled accesses; data, the variables and mappings accessed; wait,
+    /// where threads were off the CPU (record --off-cpu), which also combines with function,
+    /// command, process and thread.
     #[arg(
         long,
         value_name = "LIST",
@@ -50,11 +52,12 @@ pub(crate) struct ViewArgs {
         help_heading = "Views"
     )]
     by: Vec<By>,
-    /// Show events side by side in one table, not one table after the other
+    /// Show events side by side in one table
     #[arg(long, conflicts_with_all = ["call_tree", "peek", "modules", "json"], help_heading = "Views")]
     group: bool,
-    /// Show the call tree: from the outermost function to what it calls, or from the sampled one to
-    /// its callers
+    /// Show the call tree: callees (top-down) or callers (bottom-up)
+    ///
+    /// callees starts at the outermost function, callers at the sampled one.
     #[arg(
         long,
         value_name = "DIRECTION",
@@ -66,7 +69,9 @@ pub(crate) struct ViewArgs {
         help_heading = "Views"
     )]
     call_tree: Option<Direction>,
-    /// Show a function between its callers and what it calls; a part of its name is enough
+    /// Show a function with its callers and callees
+    ///
+    /// Part of the name is enough.
     #[arg(long, value_name = "FUNCTION", conflicts_with_all = ["modules", "json"], help_heading = "Views")]
     peek: Option<String>,
 }

@@ -13,10 +13,12 @@ use crate::exit::{bad_input, not_possible};
 /// How the loop is counted.
 #[derive(Debug, clap::Args)]
 pub(super) struct CountArgs {
-    /// Count these events in regions of the program, and print what a round costs (docs/region.md)
-    #[arg(long, value_name = "EVENT", value_delimiter = ',')]
+    /// Count these events in regions; prints cost per iteration
+    ///
+    /// See docs/region.md.
+    #[arg(long, value_name = "EVENTS", value_delimiter = ',')]
     count: Vec<String>,
-    /// With --count: divide the rounds among so many regions
+    /// With --count: split the iterations into N regions
     #[arg(
         long,
         value_name = "N",
@@ -25,7 +27,7 @@ pub(super) struct CountArgs {
         value_parser = clap::value_parser!(u64).range(1..)
     )]
     regions: u64,
-    /// With --count: so many threads, each with all the rounds
+    /// With --count: run N threads with all iterations each
     #[arg(
         long,
         value_name = "N",
@@ -34,10 +36,10 @@ pub(super) struct CountArgs {
         value_parser = clap::value_parser!(u64).range(1..)
     )]
     threads: u64,
-    /// With --count: move to another CPU in the middle of each region
+    /// With --count: migrate to another CPU within each region
     #[arg(long = "move", requires = "count")]
     moving: bool,
-    /// With --count: read counters by system calls, even where it takes none
+    /// With --count: read counters by system call
     #[arg(long, requires = "count")]
     system_calls: bool,
 }

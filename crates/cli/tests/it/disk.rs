@@ -66,7 +66,7 @@ fn fill(kib: u32, write: &[&str]) {
 /// The number of samples that the summary tells.
 #[track_caller]
 fn samples_by(said: &Outcome) -> u64 {
-    let (before, _) = said.stderr.split_once(" samples, lost ").unwrap();
+    let (before, _) = said.stderr.split_once(" samples, ").unwrap();
     before.split_whitespace().last().unwrap().replace(',', "").parse().unwrap()
 }
 

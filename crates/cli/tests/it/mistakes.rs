@@ -24,7 +24,7 @@ const CASES: [Case; 34] = [
     ("stat -p abc", 2, &["--pid abc: a whole number is needed", "pgrep -l NAME"], &["digit"]),
     ("sweep -e x --slice 1 -p abc", 2, &["--pid abc: a whole number is needed"], &["digit"]),
     ("top -p abc", 2, &["--pid abc: a whole number is needed"], &["digit"]),
-    ("numa show -p 1 -I 3", 2, &["--interval 3: the number must be at least 10"], &["not in"]),
+    ("numa show -p 1 -I 3", 2, &["--interval 3: use at least 10ms"], &["not in"]),
     ("numa show -p abc", 2, &["--pid abc: a whole number is needed"], &["digit"]),
     ("record -t 99999999999999 -a", 2, &["--tid 99999999999999: the number is too large"], &[]),
     ("stat -r abc -- true", 2, &["--repeat abc: a whole number is needed", "--help"], &["digit"]),

@@ -312,7 +312,7 @@ fn intervals_end_with_what_is_left_and_with_reasons() {
     assert!(fields(lines.out(), "page-faults")[1].parse::<f64>().unwrap() > 9.0, "{}", lines.out());
     assert_eq!(fields(lines.out(), "cycles")[1], "<not supported>");
     let work = ["-I", "100", "--per", "packet=10"];
-    stat(&scratch, &work, &["true".to_owned()]).exits(2).complains("Try --per-event");
+    stat(&scratch, &work, &["true".to_owned()]).exits(2).complains("Try: --per-event");
 }
 
 #[test]

@@ -39,12 +39,16 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
             }
         })?;
     }
+    // A target that is not there fails before anything is said of events.
+    let shown = plan.show_attributes || plan.dry_run;
+    let preview = (shown || plan.options.target.is_by_number())
+        .then(|| pmuscope_recorder::preview(&plan.options, &machine))
+        .transpose()
+        .map_err(|error| refused(&error, has_command))?;
     if !plan.quiet {
-        plan.notices.iter().for_each(|notice| say!("pmuscope: {}", escape_lines(notice)));
+        events::say_notices(&plan.notices);
     }
-    if plan.show_attributes || plan.dry_run {
-        let preview = pmuscope_recorder::preview(&plan.options, &machine)
-            .map_err(|error| refused(&error, has_command))?;
+    if let Some(preview) = preview.filter(|_| shown) {
         say!("{}", escape_lines(&print::preview(&preview)).trim_end());
     }
     if plan.dry_run {
@@ -56,7 +60,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let summary = pmuscope_recorder::record(&plan.options, &Host, &machine, signals)
         .map_err(|error| refused(&error, has_command))?;
     if !plan.quiet {
-        say!("{}", escape_lines(&print::summary(&summary)).trim_end());
+        say!("{}", escape_lines(&print::summary(&summary, &plan.options)).trim_end());
     }
     Ok(Exit::of(summary.status, !summary.missing.is_empty()))
 }

@@ -46,7 +46,7 @@ pub(super) fn events(
     switches.attr.flags |= AttrFlags::CONTEXT_SWITCH;
     switches.call_graph = call_graph.of_waits();
     let wakings = match per_thread {
-        true => Err("--per-thread has no rings of CPUs. Try without".to_owned()),
+        true => Err("--per-thread has no rings of CPUs. Try: without".to_owned()),
         false => waking(&catalog, machine),
     };
     let missing = wakings.as_ref().err();

@@ -74,7 +74,7 @@ fn wait(
     deadline: &Deadline,
 ) -> anyhow::Result<Call> {
     if pids.is_empty() {
-        return Err(bad_input(format!("{}: arguments are of processes. Try -p PID", behind.text)));
+        return Err(bad_input(format!("{}: arguments are of processes. Try: -p PID", behind.text)));
     }
     let place = resolve(machine, pids, std::slice::from_ref(&behind.call))?;
     let place = place.first().filter(|place| place.kind == Kind::Instruction);
