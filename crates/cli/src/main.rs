@@ -62,7 +62,7 @@ fn main() -> std::process::ExitCode {
     say::set_verbose(cli.verbose > 0);
     let ended = memory::limit().and_then(|()| cli.command.run());
     if pmuscope_machine::used_detached_tracefs() {
-        say!("note: tracefs is not mounted; read it through a private mount, now gone");
+        say!("note: tracefs is not mounted; read through a temporary private mount");
     }
     match ended {
         Ok(exit) => exit.into(),

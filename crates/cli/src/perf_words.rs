@@ -115,7 +115,10 @@ fn command_of(error: &clap::Error) -> String {
     };
     let usage = usage.to_string();
     let words = usage.split_whitespace().skip_while(|word| *word != "pmuscope").skip(1);
-    let is_name = |word: &&str| word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-');
+    let is_name = |word: &&str| {
+        let is_letter = |byte: u8| byte.is_ascii_lowercase() || byte == b'-';
+        !word.starts_with('-') && word.bytes().all(is_letter)
+    };
     words.take_while(|word| is_name(word)).collect::<Vec<_>>().join(" ")
 }
 
@@ -139,7 +142,8 @@ pub(crate) fn hint(error: &clap::Error) -> Option<String> {
             let ours = match command.as_str() {
                 "bench numa" => find(&NUMA, word)?,
                 command => FLAGS.iter().find_map(|(commands, theirs, ours)| {
-                    let is_meant = commands.is_empty() || commands.contains(&command);
+                    let is_meant =
+                        command.is_empty() || commands.is_empty() || commands.contains(&command);
                     (is_meant && *theirs == word).then_some(*ours)
                 })?,
             };

@@ -36,7 +36,7 @@ pub(crate) struct AnnotateArgs {
     /// With --annotate: choose the function in this DSO
     ///
     /// DSO: the binary or shared library. The end of its path is enough.
-    #[arg(long, value_name = "MODULE", requires = "annotate")]
+    #[arg(long, value_name = "DSO", requires = "annotate")]
     dso: Option<String>,
     /// With --annotate: disassemble with this objdump
     #[arg(
@@ -109,7 +109,7 @@ fn choose(profile: &Profile, asked: &str, dso: Option<&str>) -> anyhow::Result<F
     if names.len() > 1 {
         let listed = listed(called.iter().map(|one| (name(one), one.samples)));
         return Err(bad_input(format!(
-            "{} sampled functions have {} in their names: {listed}. Name one of them whole, in \
+            "{} sampled functions have {} in their names: {listed}. Try: the whole name of one, in \
                  quotes",
             names.len(),
             escape(asked)
@@ -124,7 +124,7 @@ fn choose(profile: &Profile, asked: &str, dso: Option<&str>) -> anyhow::Result<F
             let listed = listed(of.iter().map(|one| (&*module(one).path, one.samples)));
             let name = name(called[0]);
             Err(bad_input(format!(
-                "{} was sampled in {listed}. Choose one: --dso {}",
+                "{} was sampled in {listed}. Try: --dso {}",
                 escape(name),
                 escape(module(called[0]).short_name())
             )))

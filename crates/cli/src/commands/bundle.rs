@@ -106,8 +106,7 @@ fn symbols(recording: &RecordingFile, args: &SymbolArgs) -> anyhow::Result<Bundl
     let collected = Collected::read(&mut reader, apart, available_threads(), Some(unwinding))?;
     if reader.state() != FileState::Closed {
         let input = input.display();
-        let why =
-            "the recording was cut off, so that nothing can be put behind it. Try: pmuscope report";
+        let why = "the recording was cut off, so nothing can be added to it. Try: pmuscope report";
         return Err(bad_input(format!("{input}: {why} -i {input}")));
     }
     let mut bundle = Bundle::new(running.clone());

@@ -67,7 +67,7 @@ impl Args {
             false => self.output.form()?,
         };
         if form.format.separator().is_some() && self.explain.is_some() {
-            let text = "a table has no explanations. Try: --explain with text, JSON or HTML";
+            let text = "--explain has no CSV. Try: --explain with text, JSON or HTML";
             return Err(bad_input(text));
         }
         Ok(form)
@@ -117,7 +117,7 @@ fn no_figure_among_files(args: &Args) -> anyhow::Result<()> {
         return Ok(());
     };
     let name = first.display();
-    let text = format!("there is no file {name}. If it is a figure, try: --explain={name}");
+    let text = format!("there is no file {name}. Try, for a metric of this name: --explain={name}");
     Err(bad_input(text))
 }
 

@@ -82,8 +82,8 @@ impl Args {
                 Ok([std::slice::from_ref(before), std::slice::from_ref(after)])
             }
             (_, []) => Err(bad_input(format!(
-                "diff compares two sides, and {} recordings are not two. Try: pmuscope diff \
-                     BEFORE AFTER, or pmuscope diff BEFORE... -- AFTER...",
+                "diff needs two recordings; got {}. Try: pmuscope diff BEFORE AFTER, or pmuscope diff \
+                 BEFORE... -- AFTER...",
                 self.before.len()
             ))),
             (before, after) => Ok([before, after]),
@@ -186,7 +186,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let one_sided = one_sided(&profiles, &events.iter().map(|event| &*event.name).collect());
     if events.is_empty() {
         return Err(bad_input(format!(
-            "the two sides have no event in common: {}. Record both with the same -e",
+            "the two sides have no event in common: {}. Try: record both with the same -e",
             one_sided.join(", ")
         )));
     }

@@ -76,5 +76,5 @@ pub(crate) fn facts() -> anyhow::Result<Facts> {
     let probes = pmuscope_counters::probe(&pmuscope_counters::Host, place::current_cpu(), others);
     Machine::host()
         .facts(probes, probe::counters())
-        .map_err(|error| not_possible(format!("cannot tell what this machine is: {error}")))
+        .map_err(|error| not_possible(format!("cannot read facts about this machine: {error}")))
 }

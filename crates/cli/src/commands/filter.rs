@@ -177,7 +177,7 @@ fn cpus_of(wanted: &CpuSet, metadata: &Metadata, path: &Path) -> anyhow::Result<
     }
     let file = path.display();
     let message = if nodes.is_empty() {
-        format!("{file} does not tell which CPUs are on which node. Try: --cpu LIST")
+        format!("{file} does not record which CPUs are on which NUMA node. Try: --cpu LIST")
     } else {
         format!("{file} has no node {missing}; it has {known}")
     };
@@ -194,7 +194,9 @@ fn ranges(times: &Times, recording: &RecordingFile) -> anyhow::Result<Vec<RangeI
         bad_input(message)
     };
     if recording.is_stream() {
-        return Err(refused("can be read only once. Save the stream to a file first"));
+        return Err(refused(
+            "is a stream, which can be read only once. Try: save it to a file first",
+        ));
     }
     let ends = ends(recording)?.ok_or_else(|| refused("has no samples with a time stamp"))?;
     Ok(times.ranges(ends))
@@ -292,6 +294,6 @@ mod tests {
         let args = FilterArgs { time, ..FilterArgs::default() };
         let stream = RecordingFile::open("/dev/null".as_ref()).unwrap();
         let error = args.filter(&stream, &[], &Metadata::default()).unwrap_err();
-        assert!(error.to_string().contains("Save the stream to a file first"), "{error}");
+        assert!(error.to_string().contains("Try: save it to a file first"), "{error}");
     }
 }

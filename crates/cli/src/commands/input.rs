@@ -1,6 +1,6 @@
 //! Which recording a command reads.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::exit::bad_input;
 
@@ -29,10 +29,26 @@ impl InputArgs {
     pub(crate) fn path(&self) -> anyhow::Result<PathBuf> {
         let named = self.input.as_ref().or(self.file.as_ref()).cloned();
         let default = || DEFAULTS.iter().map(PathBuf::from).find(|path| path.exists());
-        named.or_else(default).ok_or_else(|| {
+        let path = named.or_else(default).ok_or_else(|| {
             bad_input("no recording here: there is neither pmuscope.data nor perf.data. Try: pmuscope record \
                  -- CMD, or pmuscope report FILE",
             )
-        })
+        })?;
+        is_not_empty(&path).map(|()| path)
+    }
+}
+
+/// An empty file has nothing that could be wrong with it.
+///
+/// # Errors
+/// If it is one.
+pub(crate) fn is_not_empty(path: &Path) -> anyhow::Result<()> {
+    match std::fs::metadata(path) {
+        Ok(found) if found.is_file() && found.len() == 0 => {
+            let name = path.display();
+            Err(bad_input(format!("{name} is empty. Try: pmuscope record -o {name} -- CMD")))
+        }
+        // What else is wrong, opening it says.
+        _ => Ok(()),
     }
 }

@@ -144,7 +144,7 @@ impl Args {
                 Ok(flame_svg(&flame, &recording.path().to_string_lossy(), &metrics_title(view)))
             }
             (Format::Svg, None) => Err(bad_input(
-                "no metric has its events in this recording, so nothing can be coloured. Try: pmuscope \
+                "no metric has its events in this recording, so nothing can be colored. Try: pmuscope \
                  metrics --list",
             )),
             (_, flame) => Ok(metrics_page(view, tints.as_ref(), flame.as_ref(), COMMIT)),

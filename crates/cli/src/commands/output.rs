@@ -142,13 +142,15 @@ impl<F: Formats> clap::Args for OutputArgs<F> {
     fn augment_args(command: Command) -> Command {
         let endings: Vec<&str> = ENDINGS
             .iter()
-            .filter(|(ending, format)| F::ALL.contains(format) && *ending != ".htm")
+            .filter(|(ending, format)| {
+                F::ALL.contains(format) && ![".htm", ".pprof"].contains(ending)
+            })
             .map(|(ending, _)| *ending)
             .collect();
         let endings = endings.join(" ");
         let short = match F::OTHER {
             None => format!("Write the result to FILE: {endings}"),
-            Some(other) => format!("Write the result to FILE: {endings}, or {other}"),
+            Some(other) => format!("Write the result to FILE: {endings}; {other}"),
         };
         let long = format!("{short}. The ending sets the form; --format overrides it.");
         let output = Arg::new("output")
@@ -456,7 +458,7 @@ impl Format {
             let endings: Vec<&str> = endings().map(|(ending, _)| *ending).collect();
             let (file, known) = (file.display(), endings.join(", "));
             bad_input(format!(
-                "cannot tell the form of {file} by its ending. Try: one of {known}, or --format FORM"
+                "the ending of {file} names no form. Try: one of {known}, or --format FORM"
             ))
         })
     }

@@ -50,7 +50,7 @@ pub(crate) struct StatFormats;
 impl Formats for StatFormats {
     const ALL: &[Format] = &[Format::Text, Format::Json, Format::Csv, Format::Html];
     const SCHEMA: &str = "pmuscope/runs/1";
-    const OTHER: Option<&str> = Some("any other name for the text");
+    const OTHER: Option<&str> = Some("any other name: text");
 }
 
 /// Flags of `pmuscope stat`.
@@ -72,7 +72,7 @@ pub(crate) struct Args {
     /// Count these events, in perf's syntax; repeatable
     ///
     /// Events in braces are counted together.
-    #[arg(short, long, value_name = "EVENTS", help_heading = "Events")]
+    #[arg(short, long, value_name = "EVENT", help_heading = "Events")]
     event: Vec<String>,
     /// Compute these metrics or groups, or "all"
     ///

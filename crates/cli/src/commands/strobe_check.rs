@@ -63,7 +63,7 @@ fn how_to_put_right(left: &Left) -> String {
     let Left { path, before, why } = left;
     let path = path.display();
     format!(
-        "{path} could not be put right: {why}. It was {before}. Try: echo {before} | sudo tee {path}"
+        "{path} could not be restored: {why}. It was {before}. Try: echo {before} | sudo tee {path}"
     )
 }
 
@@ -129,10 +129,10 @@ fn disturbed(disturbance: &Disturbance, interrupted: bool) -> String {
         return format!("{what}, CPU {cpu}: not tried: {why}");
     }
     if let Some(Left { path, why, .. }) = left {
-        return format!("{what}, CPU {cpu}: {} could not be put right: {why}", path.display());
+        return format!("{what}, CPU {cpu}: {} could not be restored: {why}", path.display());
     }
     if interrupted && !is_repaired(disturbance) {
-        return format!("{what}, CPU {cpu}: cut short and put right");
+        return format!("{what}, CPU {cpu}: cut short and restored");
     }
     let seen = match seen_as {
         None => "not seen",
@@ -179,7 +179,7 @@ mod tests {
         let check = check(Some(left), false);
         assert!(!holds(&check));
         let text = text(&check);
-        assert!(text.contains("could not be put right: Permission denied"), "{text}");
+        assert!(text.contains("could not be restored: Permission denied"), "{text}");
         assert!(text.contains("does not hold") && !text.contains("not tried"), "{text}");
     }
 
@@ -189,7 +189,7 @@ mod tests {
         check.disturbances[0].seen_as = None;
         assert!(!holds(&check));
         let text = text(&check);
-        assert!(text.contains("cut short and put right"), "{text}");
+        assert!(text.contains("cut short and restored"), "{text}");
         assert!(text.contains("no verdict") && !text.contains("holds here"), "{text}");
     }
 }

@@ -47,7 +47,7 @@ pub(crate) struct Args {
     #[arg(
         short,
         long,
-        value_name = "REGEX",
+        value_name = "EVENT",
         required_unless_present = "topdown",
         help_heading = "Events"
     )]
@@ -303,7 +303,7 @@ impl Args {
         if !whole {
             let runs = number::counted(file.runs.len(), "run");
             say!(
-                "interrupted: {runs} of {} done; all figures are of these",
+                "interrupted: {runs} of {} done; all results are of these",
                 sweep.schedule.runs.len() * sweep.arms.len() * self.repeat
             );
         }
@@ -320,7 +320,7 @@ impl Args {
         let left = (runs * rounds).saturating_sub(file.runs.len() - sweep.after.runs);
         let time = match self.slice.or_else(|| mean_of_runs(file)) {
             Some(each) => format!("about {}", number::duration(each * left as f64)),
-            None => "the first one tells how long".to_owned(),
+            None => "duration known after the first".to_owned(),
         };
         say!("{left} runs of {runs} × {rounds}, {time}; Ctrl-C keeps what is done");
     }

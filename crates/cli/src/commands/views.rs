@@ -107,7 +107,7 @@ impl FromStr for By {
         }
         found.map(|(_, dimension)| Self::One(*dimension)).ok_or_else(|| {
             let all: Vec<&str> = Dimension::ALL.iter().map(|(name, _)| *name).collect();
-            format!("one of {}, wait; or branch, mem or data alone", all.join(", "))
+            format!("use one of {}, wait; or branch, mem or data alone", all.join(", "))
         })
     }
 }
@@ -137,9 +137,9 @@ impl ViewArgs {
     pub(super) fn details(&self) -> anyhow::Result<Option<Details>> {
         match self.by[..] {
             [By::Details(details)] => Ok(Some(details)),
-            ref by if by.iter().any(|one| matches!(one, By::Details(_))) => {
-                Err(bad_input("--by branch, --by mem and --by data stand alone"))
-            }
+            ref by if by.iter().any(|one| matches!(one, By::Details(_))) => Err(bad_input(
+                "--by branch, mem and data do not combine with others. Try: each alone",
+            )),
             _ => Ok(None),
         }
     }
@@ -153,7 +153,9 @@ impl ViewArgs {
             return Ok(None);
         }
         if self.group {
-            return Err(bad_input("--group is for events; --by wait is not by events"));
+            return Err(bad_input(
+                "--group puts events side by side, which --by wait does not have. Try: without --group",
+            ));
         }
         let by = |by: &By| match by {
             By::Wait => Some(WaitBy::Wait),
@@ -344,7 +346,7 @@ impl Report for ViewReport<'_> {
         if self.view.is_text_only() {
             let note = match has_calls(&profile.aggregate) {
                 true => chains_note(profile),
-                false => Some("the recording has no call chains. Record with -g.".into()),
+                false => Some("the recording has no callchains. Try: pmuscope record -g".into()),
             };
             out += &note.map(|text| format!("\nnote: {text}\n")).unwrap_or_default();
         }

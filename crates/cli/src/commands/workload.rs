@@ -153,7 +153,7 @@ struct RingArgs {
     /// Detect full slots by indices (basic) or slot flags (fastforward)
     #[arg(long, value_name = "MODE", default_value = "basic", value_parser = ["basic", "fastforward"])]
     mode: String,
-    /// Run both sides in 1 process, or one side in each of 2
+    /// Run both sides in one process (1) or two (2)
     #[arg(long, value_name = "N", default_value_t = 2)]
     processes: usize,
     /// Send N packets
@@ -196,7 +196,7 @@ impl RingArgs {
             ring::attach(path, &options)?;
             return Ok(Exit::Done);
         }
-        let program = std::env::current_exe().context("cannot tell where this program is")?;
+        let program = std::env::current_exe().context("cannot find the path of this program")?;
         tell(&ring::run(&program, &options)?, &self.json)
     }
 }
@@ -287,7 +287,7 @@ impl FunctionMixArgs {
             None => Ok(function_mix::run(&options)?),
             Some(processes) => {
                 let program =
-                    std::env::current_exe().context("cannot tell where this program is")?;
+                    std::env::current_exe().context("cannot find the path of this program")?;
                 Ok(function_mix::run_processes(&program, processes, &options)?)
             }
         }

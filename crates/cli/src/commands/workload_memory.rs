@@ -90,7 +90,7 @@ pub(crate) struct Args {
     /// Read all memory of a process from one thread last
     #[arg(long)]
     reduce: bool,
-    /// Move the first thread to the last CPU every DURATION, then release it
+    /// Move a thread to the last CPU and back every DURATION
     #[arg(long, value_name = "DURATION", value_parser = duration::seconds)]
     perturb: Option<f64>,
     /// Print percentiles of load latency (with --order chase)
@@ -121,7 +121,7 @@ impl Args {
             return Ok(None);
         }
         let options = self.options().map_err(bad_input)?;
-        let program = std::env::current_exe().context("cannot tell where this program is")?;
+        let program = std::env::current_exe().context("cannot find the path of this program")?;
         memory::run(&program, &options, self.control.as_deref())
             .map(Some)
             .map_err(|error| refused(&error))

@@ -16,7 +16,7 @@ pub(super) struct CountArgs {
     /// Count these events in regions; prints cost per iteration
     ///
     /// See docs/region.md.
-    #[arg(long, value_name = "EVENTS", value_delimiter = ',')]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
     count: Vec<String>,
     /// With --count: split the iterations into N regions
     #[arg(
@@ -94,7 +94,7 @@ impl CountArgs {
 
     /// Where to move to, one after the other.
     fn cpus(&self) -> anyhow::Result<Vec<CpuSet>> {
-        let allowed = place::affinity().context("cannot tell on which CPUs this may run")?;
+        let allowed = place::affinity().context("cannot read which CPUs this may use")?;
         let each: Vec<CpuSet> = allowed.iter().map(|cpu| CpuSet::from_iter([cpu])).collect();
         if each.len() < 2 {
             let why = format!("--move: this program may run on CPU {allowed} only");

@@ -273,8 +273,7 @@ fn hits_of_watchpoints_are_samples_where_bpf_is_not_allowed() {
     let args = ["watch", "-o", "x.data", "counter", "--", program.to_str().unwrap(), "2", "50"];
     let watch = nobody.pmuscope(&args);
     watch.exits(0).complains("programs of BPF are not allowed here").prints("counter 100");
-    watch
-        .complains(" CPUs, without values, call chains and limits (--max-stack, --max-records and");
+    watch.complains(" CPUs, without values, callchains and limits (--max-stack, --max-records and");
     let recording = Recording::at(nobody.scratch.path("x.data"));
     let info = recording.everyone_agrees();
     let watch = info.watch.as_ref().unwrap();

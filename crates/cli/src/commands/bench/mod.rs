@@ -147,5 +147,5 @@ fn not_measured(error: BenchError) -> anyhow::Error {
 
 /// This program, which benchmarks run as others.
 fn this_program() -> anyhow::Result<std::path::PathBuf> {
-    std::env::current_exe().context("cannot tell where this program is")
+    std::env::current_exe().context("cannot find the path of this program")
 }

@@ -57,7 +57,7 @@ pub(crate) struct Args {
     /// 100s in standard and full.
     #[arg(long = "time-limit", alias = "limit", value_name = "DURATION", value_parser = duration::positive_seconds)]
     limit: Option<f64>,
-    /// Move a thread to the last CPU every DURATION, then release it
+    /// Move a thread to the last CPU and back every DURATION
     #[arg(long, value_name = "DURATION", value_parser = duration::positive_seconds)]
     perturb: Option<f64>,
     /// Count as converged within PERCENT of the best binding

@@ -28,7 +28,7 @@ pub(crate) struct Args {
     /// Count these events together
     ///
     /// [default: instructions:u,cycles:u; without a PMU task-clock,page-faults]
-    #[arg(short, long, value_name = "EVENTS")]
+    #[arg(short, long, value_name = "EVENT")]
     event: Vec<String>,
     /// Enter the region N times per run
     #[arg(long, value_name = "N", default_value_t = 100_000)]

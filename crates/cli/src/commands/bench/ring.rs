@@ -46,7 +46,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 0)]
     bytes_read: usize,
     /// Count these events [default: those of stat]
-    #[arg(short, long, value_name = "EVENTS")]
+    #[arg(short, long, value_name = "EVENT")]
     event: Vec<String>,
     /// Run each measurement N times
     #[arg(short, long, value_name = "N", default_value_t = 5)]

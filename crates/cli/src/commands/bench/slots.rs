@@ -124,8 +124,8 @@ fn against_kernel(here: &Here, operations: u64, seed: u64) -> anyhow::Result<Exi
     };
     let mut out = format!(
         "{of_cpu} on each of {possible_cpus} possible CPUs, {cpus} online; {TASKS} tasks; seed {seed}\n\
-         {opened} breakpoints opened, {closed} closed, {refused} refused for want of a slot\n\
-         {disagreed} answers of the kernel are not those of the rules\n"
+         {opened} breakpoints opened, {closed} closed, {refused} refused, as no slot was free\n\
+         {disagreed} answers of the kernel differ from the rules\n"
     );
     disagreements.iter().for_each(|what| out += &format!("  {what}\n"));
     io::stdout().write_all(out.as_bytes()).context("cannot write to standard output")?;

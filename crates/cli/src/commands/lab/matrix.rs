@@ -22,7 +22,7 @@ pub(super) struct LabFormats;
 impl Formats for LabFormats {
     const ALL: &[Format] = &[Format::Text, Format::Json, Format::Html];
     const SCHEMA: &str = "pmuscope/runs/1";
-    const OTHER: Option<&str> = Some("a folder for files (see --dir)");
+    const OTHER: Option<&str> = Some("or a folder (see --dir)");
 }
 
 /// Flags of several guests.
@@ -110,7 +110,7 @@ pub(super) fn run(
     for (i, cell) in cells.iter().enumerate() {
         if cells[..i].iter().any(|other| other.name == cell.name) {
             let text =
-                format!("{} was asked for twice. Try: -r 2 runs each guest twice", cell.name);
+                format!("{} is given twice. Try: -r 2, which runs each guest twice", cell.name);
             return Err(bad_input(text));
         }
     }

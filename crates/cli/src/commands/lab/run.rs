@@ -156,8 +156,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     if outcome.timed_out {
         let seconds = options.timeout.as_secs();
         let text = format!(
-            "the command did not end within {seconds} s in the guest, and was ended: what it had printed and written \
-             by then is here. Try: --timeout {}",
+            "the command did not end within {seconds} s in the guest and was stopped; its output so far is kept. \
+             Try: --timeout {}",
             2 * seconds
         );
         return Err(failure(Exit::Target(125), text));
@@ -189,7 +189,7 @@ impl Args {
         emulator(arch).map_err(|error| refused(&error))?;
         let kernels = Kernels::host(user_cache().as_deref());
         let mut notice = |text: &str| say!("note: {text}");
-        let folder = std::env::current_dir().context("cannot tell which folder this is")?;
+        let folder = std::env::current_dir().context("cannot read the current folder")?;
         let files: std::io::Result<Vec<PathBuf>> =
             self.file.iter().map(std::path::absolute).collect();
         let files = files.context("--file")?;
@@ -255,9 +255,11 @@ fn about(outcome: &Outcome, options: &Options) -> String {
     let speed = match (outcome.acceleration, &outcome.why_emulated) {
         (Acceleration::Kvm, _) => "with KVM".to_owned(),
         (Acceleration::Tcg, Some(why)) => {
-            format!("emulated ({why}): its times are not a machine's")
+            format!("emulated ({why}): its times are not those of real hardware")
         }
-        (Acceleration::Tcg, None) => "emulated: its times are not a machine's".to_owned(),
+        (Acceleration::Tcg, None) => {
+            "emulated: its times are not those of real hardware".to_owned()
+        }
     };
     let boot = outcome.boot_s.map_or("-".to_owned(), seconds);
     let again =

@@ -38,10 +38,19 @@ pub(in crate::commands) fn asked(
     for text in texts {
         groups.extend(parse(text, &catalog).map_err(|error| {
             let exit = if error.is_of_machine() { Exit::NotPossible } else { Exit::BadInput };
-            failure(exit, error.to_string())
+            failure(exit, with_list(&error))
         })?);
     }
     Ok(groups)
+}
+
+/// The error, with where events are listed, unless it says what to type itself.
+pub(in crate::commands) fn with_list(error: &EventError) -> String {
+    let text = error.to_string();
+    match text.contains("Try") || text.contains("did you mean") || text.contains("Did you mean") {
+        true => text,
+        false => format!("{text}. Try: pmuscope list"),
+    }
 }
 
 /// What was asked for, or the default, and what the user has to know about it.

@@ -55,7 +55,7 @@ pub(crate) struct Args {
     pub(crate) delay: Option<i64>,
 
     /// Sample these events, in perf's syntax; repeatable
-    #[arg(short, long, value_name = "EVENTS", help_heading = "Events")]
+    #[arg(short, long, value_name = "EVENT", help_heading = "Events")]
     pub(crate) event: Vec<String>,
     /// Count in short windows, for metrics of functions
     ///
@@ -94,7 +94,7 @@ pub(crate) struct Args {
     /// Nanoseconds for software timers.
     #[arg(short, long, value_name = "N", conflicts_with = "freq", help_heading = "Events")]
     pub(crate) count: Option<String>,
-    /// Limit overhead to PERCENT of CPU time
+    /// Limit overhead to PERCENT% of CPU time
     #[arg(long, value_name = "PERCENT", conflicts_with = "overwrite", help_heading = "Events")]
     pub(crate) budget: Option<f64>,
     /// Measure the kernel's cost per sample first (1 s)
@@ -202,7 +202,7 @@ pub(crate) struct Args {
     /// Stop when the file reaches SIZE, as in 100M
     #[arg(long, value_name = "SIZE", help_heading = "Output")]
     pub(crate) max_size: Option<String>,
-    /// Start a new file on SIGUSR2, at a size or after a time
+    /// Start a new file on SIGUSR2, by size or by time
     ///
     /// signal, a size such as 100M, or a time such as 30s. Files are named by the time.
     #[arg(

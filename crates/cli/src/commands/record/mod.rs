@@ -39,16 +39,14 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
             }
         })?;
     }
-    // A target that is not there fails before anything is said of events.
-    let shown = plan.show_attributes || plan.dry_run;
-    let preview = (shown || plan.options.target.is_by_number())
-        .then(|| pmuscope_recorder::preview(&plan.options, &machine))
-        .transpose()
-        .map_err(|error| refused(&error, has_command))?;
-    if !plan.quiet {
+    // A target that is gone fails below: nothing is said of events before.
+    let is_there = |pid: &u32| machine.threads(*pid).is_ok();
+    if !plan.quiet && plan.options.target.pids().iter().all(is_there) {
         events::say_notices(&plan.notices);
     }
-    if let Some(preview) = preview.filter(|_| shown) {
+    if plan.show_attributes || plan.dry_run {
+        let preview = pmuscope_recorder::preview(&plan.options, &machine)
+            .map_err(|error| refused(&error, has_command))?;
         say!("{}", escape_lines(&print::preview(&preview)).trim_end());
     }
     if plan.dry_run {

@@ -132,7 +132,7 @@ pub(super) fn summary(summary: &Summary, options: &RecordOptions) -> String {
         let _ = writeln!(out, "note: ended because {}", summary.ended);
     }
     for notice in &info.notices {
-        let _ = writeln!(out, "warning: {notice}");
+        let _ = writeln!(out, "warning: {}", in_short(notice));
     }
     if info.samples() == 0 {
         let _ = writeln!(out, "warning: no samples: {}", why_none(info.duration_s, options));
@@ -152,6 +152,17 @@ pub(super) fn summary(summary: &Summary, options: &RecordOptions) -> String {
         number::bytes(cost.bytes),
     );
     out
+}
+
+/// What is wrong and what to type; the explanation between them is for `-v`, and in the recording.
+fn in_short(notice: &str) -> String {
+    let next = notice.rfind("Try: ").map(|at| &notice[at..]);
+    match (notice.split_once(". "), next) {
+        (Some((first, rest)), Some(next)) if !is_verbose() && rest != next => {
+            format!("{first}. {next}")
+        }
+        _ => notice.to_owned(),
+    }
 }
 
 /// Why there are no samples, and what to type.

@@ -24,7 +24,7 @@ pub(crate) struct Args {
     pub(super) target: TargetArgs<RUNNING>,
 
     /// Sample these events, in perf's syntax; repeatable
-    #[arg(short, long, value_name = "EVENTS", help_heading = "Events")]
+    #[arg(short, long, value_name = "EVENT", help_heading = "Events")]
     pub(super) event: Vec<String>,
     /// Take HZ samples per second and CPU [default: 1000]
     ///
@@ -40,7 +40,7 @@ pub(crate) struct Args {
     /// Refresh every DURATION (a plain number: seconds)
     #[arg(short, long, value_name = "DURATION", value_parser = duration::seconds, default_value = "2s")]
     pub(super) delay: f64,
-    /// Show rows by function, comm, process, cpu or node
+    /// Show rows by function, command, process, cpu or node
     #[arg(long, value_name = "WHAT", default_value = "function", value_parser = one_of(TopBy::ALL.map(|(word, by)| (word, "", by))))]
     pub(super) by: TopBy,
     /// Print one interval and exit

@@ -77,7 +77,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PERCENT", default_value = "10", help_heading = "Hits")]
     pub(super) max_slowdown: String,
 
-    /// Write to FILE; repeatable: the recording, or the answer (.html .json .csv .tsv .txt)
+    /// Write the answer or the recording to FILE; repeatable: .html .json .csv .tsv .txt
     ///
     /// A name that ends in one of these forms gets the answer. Any other name keeps the recording, which
     /// pmuscope report, script and perf read.
