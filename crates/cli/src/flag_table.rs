@@ -11,7 +11,7 @@ const HEAD: &str = "# Flags
 
 <!-- Generated from the flags themselves. Do not edit: pmuscope generate flags --out docs/flags.md -->
 
-One flag means one thing in all commands. `pmuscope COMMAND -h` shows a command's flags in short, `--help` in full.
+One flag means one thing in all commands. `pmuscope record -h` shows a command's flags in short, `--help` in full.
 
 - **Results**: `-o FILE` writes the result to FILE, in the form of its ending (`.html`, `.json`, `.csv`, …);
   `--format FORM` overrides the ending. `--json`, `--csv` print that form; `--json=FILE`, `--csv=FILE` and `--html=FILE`

@@ -117,7 +117,7 @@ fn no_figure_among_files(args: &Args) -> anyhow::Result<()> {
         return Ok(());
     };
     let name = first.display();
-    let text = format!("there is no file {name}. Try, for a metric of this name: --explain={name}");
+    let text = format!("there is no file {name}. Try: --explain={name}, for a metric of this name");
     Err(bad_input(text))
 }
 

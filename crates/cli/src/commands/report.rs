@@ -149,9 +149,9 @@ impl Args {
 
 #[allow(clippy::needless_pass_by_value)] // all commands are called alike
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
+    let form = args.form()?;
     let path = args.input.path()?;
     let file = path.to_string_lossy();
-    let form = args.form()?;
     let format = form.format;
     let limits = args.limits(format);
     let (rows, intervals) = match limits.rows {

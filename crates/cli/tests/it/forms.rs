@@ -47,9 +47,9 @@ fn a_page_needs_its_file() {
 fn the_ending_names_the_form_and_format_overrides_it() {
     let scratch = run_file();
     for (line, file, begin) in [
-        ("compare a.json -o x.csv", "x.csv", "column,"),
-        ("compare a.json --csv=y.txt", "y.txt", "column,"),
-        ("compare a.json -o z.txt --format csv --force", "z.txt", "column,"),
+        ("compare a.json -o x.csv", "x.csv", "metric,"),
+        ("compare a.json --csv=y.txt", "y.txt", "metric,"),
+        ("compare a.json -o z.txt --format csv --force", "z.txt", "metric,"),
         ("compare a.json --json=x.json", "x.json", "{"),
         ("compare a.json --html=x.html", "x.html", "<!DOCTYPE html>"),
         ("stat -e page-faults -o s.html -- true", "s.html", "<!DOCTYPE html>"),
@@ -92,7 +92,7 @@ fn old_spellings_work_and_say_the_new_ones() {
     page.exits(0).complains("note: --html FILE is now --html=FILE");
     is_there(&scratch, "s.html", "<!DOCTYPE html>");
     let table = scratch.pmuscope(["compare", "a.json", "--tsv"]);
-    table.exits(0).complains("note: --tsv is now --format tsv").prints("column\t");
+    table.exits(0).complains("note: --tsv is now --format tsv").prints("metric\tlabels");
     // Words of the program that is run are its own.
     let own = ["stat", "-e", "page-faults", "echo", "--html", "x.html", "--tsv", "--report"];
     let own = scratch.pmuscope(own);

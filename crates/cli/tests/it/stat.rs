@@ -362,7 +362,7 @@ fn a_metric_whose_events_are_not_counted_is_missing() {
     let scratch = Scratch::new();
     let counted = scratch.pmuscope(["stat", "-e", "page-faults", "-M", "IPC", "--", "true"]);
     counted.exits(125).prints("page-faults");
-    counted.complains("-M IPC: not computed, for not all of").complains("cycles");
+    counted.complains("-M IPC: not computed, since not all of").complains("cycles");
 }
 
 /// A long run is not for nothing: where results cannot go is told before it.
