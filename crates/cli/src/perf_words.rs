@@ -139,6 +139,12 @@ pub(crate) fn hint(error: &clap::Error) -> Option<String> {
         }
         ErrorKind::UnknownArgument => {
             let (word, command) = (flag()?, command_of(error));
+            if matches!(word, "--json" | "--csv" | "--html" | "--format") && !command.is_empty() {
+                let why = "has no result in this form";
+                return Some(format!(
+                    "{word}: pmuscope {command} {why}. Try: pmuscope {command} -h"
+                ));
+            }
             let ours = match command.as_str() {
                 "bench numa" => find(&NUMA, word)?,
                 command => FLAGS.iter().find_map(|(commands, theirs, ours)| {
@@ -200,6 +206,7 @@ mod tests {
         says(&["top", "-g"], "pmuscope record -g");
         says(&["flamegraph"], "pmuscope report -o x.html");
         assert_eq!(hint_for(&["doctor", "-g"]), None);
+        says(&["sweep", "--csv", "--", "true"], "sweep has no result in this form");
     }
 
     /// A flag that a command takes would never come here.

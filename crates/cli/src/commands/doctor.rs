@@ -51,7 +51,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     if let Some(seconds) = args.strobe_check {
         if !(0.1..=3600.0).contains(&seconds) {
-            let why = format!("--strobe-check={seconds}: 0.1 to 3600 seconds");
+            let why = format!("--strobe-check={seconds}: use 0.1 to 3600 seconds");
             return Err(bad_input(why));
         }
         return strobe_check::run(seconds, &args.disturb);

@@ -123,6 +123,9 @@ pub(crate) struct OutputArgs<F: Formats> {
     of: PhantomData<F>,
 }
 
+/// Where help has them.
+const HEADING: &str = "Output";
+
 /// `--json[=FILE]`, `--csv[=FILE]`, `--html[=FILE]`.
 const OPTIONAL: [(&str, Format); 3] =
     [("json", Format::Json), ("csv", Format::Csv), ("html", Format::Html)];
@@ -135,6 +138,7 @@ pub(super) fn of_form(name: &'static str, help: String) -> Arg {
         .num_args(0..=1)
         .require_equals(true)
         .value_parser(clap::value_parser!(PathBuf))
+        .help_heading(HEADING)
         .help(help)
 }
 
@@ -158,12 +162,14 @@ impl<F: Formats> clap::Args for OutputArgs<F> {
             .long("output")
             .value_name("FILE")
             .value_parser(clap::value_parser!(PathBuf))
+            .help_heading(HEADING)
             .help(short)
             .long_help(long);
         let format = Arg::new("format")
             .long("format")
             .value_name("FORM")
             .value_parser(parser::<F>())
+            .help_heading(HEADING)
             .help("Use this form, whatever FILE is called");
         let mut command = command.arg(output).arg(format);
         for (name, format) in OPTIONAL {

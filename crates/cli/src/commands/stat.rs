@@ -126,7 +126,7 @@ pub(crate) struct Args {
     #[command(flatten, next_help_heading = "Output")]
     results: OutputArgs<StatFormats>,
     /// Program to run
-    #[arg(trailing_var_arg = true, value_name = "CMD")]
+    #[arg(trailing_var_arg = true, value_name = "CMD", help_heading = "Target")]
     command: Vec<OsString>,
 }
 

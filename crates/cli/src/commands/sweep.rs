@@ -93,7 +93,7 @@ pub(crate) struct Args {
     #[command(flatten, next_help_heading = "Output")]
     output: RunOutputArgs,
     /// Program to run
-    #[arg(trailing_var_arg = true, value_name = "CMD")]
+    #[arg(trailing_var_arg = true, value_name = "CMD", help_heading = "Target")]
     command: Vec<OsString>,
 }
 

@@ -8,7 +8,7 @@ use crate::harness::{Outcome, Scratch};
 /// A command line, its exit status, what the answer says, and what it must not say.
 type Case = (&'static str, i32, &'static [&'static str], &'static [&'static str]);
 
-const CASES: [Case; 53] = [
+const CASES: [Case; 54] = [
     ("record -F -5 -- true", 2, &["-F -5: not a frequency", "Try: -F 1000"], &["unexpected"]),
     ("record -F 0 -- true", 2, &["-F 0: not a frequency", "Try: -F 1000"], &[]),
     ("record -F abc -- true", 2, &["-F abc: not a frequency", "Try: -F 1000"], &[]),
@@ -87,6 +87,7 @@ const CASES: [Case; 53] = [
     ("top --json", 2, &["Try: pmuscope top --once --json"], &[]),
     ("stat --append -- true", 2, &["Try: -o FILE --append"], &[]),
     ("sweep -e x --resume -- true", 2, &["Try: --json=FILE --resume"], &[]),
+    ("numa show --csv", 2, &["has no result in this form", "Try: pmuscope numa show -h"], &["tip"]),
     (
         "diff a.data",
         2,

@@ -31,7 +31,7 @@ forms!(SlotsFormats: Text Json Html Svg, "pmuscope/runs/1");
 
 Opens no breakpoint, except with --against-kernel; docs/slots.md has the rules.")]
 pub(crate) struct Args {
-    /// Compare bookkeeping methods: naive, cached, constant, none
+    /// Compare these bookkeeping methods
     #[arg(
         long,
         value_name = "LIST",

@@ -44,39 +44,39 @@ pub(crate) struct Args {
     /// Set a kernel setting; several values make several guests
     ///
     /// A sysctl, or a path below /sys or /proc; repeatable.
-    #[arg(long, value_name = "NAME=LIST", value_parser = setting)]
+    #[arg(long, value_name = "NAME=LIST", value_parser = setting, help_heading = "Guest")]
     set: Vec<(String, Vec<String>)>,
     /// Append WORD to the kernel command line; repeatable
-    #[arg(long, value_name = "WORD")]
+    #[arg(long, value_name = "WORD", help_heading = "Guest")]
     append: Vec<String>,
     /// Copy a program with its libraries, a file or folder; repeatable
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", help_heading = "Guest")]
     file: Vec<PathBuf>,
     /// Run this pmuscope in the guest [default: this one]
     ///
     /// For another architecture, the static one next to it.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "Guest")]
     program: Option<PathBuf>,
     /// Put files that the command makes into DIR [default: this folder]
     ///
     /// Of several guests nowhere, unless it is given.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", help_heading = "Guest")]
     dir: Option<PathBuf>,
     /// Stop the command after DURATION (a plain number: seconds)
-    #[arg(long, value_name = "DURATION", value_parser = duration::whole_seconds, default_value = "600s")]
+    #[arg(long, value_name = "DURATION", value_parser = duration::whole_seconds, default_value = "600s", help_heading = "Guest")]
     timeout: u64,
     /// Stop a guest that does not boot within DURATION
     ///
     /// [default: 60s; emulated 120s and 4s per CPU]
-    #[arg(long, value_name = "DURATION", value_parser = duration::whole_seconds)]
+    #[arg(long, value_name = "DURATION", value_parser = duration::whole_seconds, help_heading = "Guest")]
     boot_timeout: Option<u64>,
     /// Reserve SIZE for results, a power of two
-    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = mebibytes)]
+    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = mebibytes, help_heading = "Guest")]
     results: u64,
     #[command(flatten)]
     matrix: MatrixArgs,
     /// Print nothing about the guest
-    #[arg(short, long)]
+    #[arg(short, long, help_heading = "Output")]
     quiet: bool,
     /// Command and arguments, without "pmuscope"
     #[arg(last = true, required = true, value_name = "ARGS")]

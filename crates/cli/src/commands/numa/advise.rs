@@ -45,10 +45,10 @@ pub(crate) struct Args {
     #[command(flatten, next_help_heading = "Target")]
     target: TargetArgs<{ PROCESSES | COMMAND }>,
     /// Observe for DURATION [default: 5s; a program until it ends]
-    #[arg(long, value_name = "DURATION", value_parser = duration::positive_seconds)]
+    #[arg(long, value_name = "DURATION", value_parser = duration::positive_seconds, help_heading = "Observation")]
     seconds: Option<f64>,
     /// State whether threads share memory [default: from sampled faults]
-    #[arg(long, value_name = "HOW", value_parser = one_of(SHARING))]
+    #[arg(long, value_name = "HOW", value_parser = one_of(SHARING), help_heading = "Observation")]
     sharing: Option<bool>,
     #[command(flatten)]
     output: OutputArgs<AdviseFormats>,
@@ -91,7 +91,7 @@ fn of_command(args: &Args, stop: &Stop) -> anyhow::Result<Exit> {
 /// Of the processes that a command is by now, the one that used most CPU time.
 fn busiest(machine: &Machine, child: &mut HeldChild) -> anyhow::Result<u32> {
     let early =
-        || failure(Exit::Incomplete, "the command ended within a second: too short to look at");
+        || failure(Exit::Incomplete, "the command ended within a second, too soon to observe");
     let begun = Instant::now();
     while begun.elapsed() < WARM_UP {
         if child.try_wait().context("cannot wait for the command")?.is_some() {
@@ -109,7 +109,7 @@ fn busiest(machine: &Machine, child: &mut HeldChild) -> anyhow::Result<u32> {
     let pid = members.iter().copied().max_by_key(used).ok_or_else(early)?;
     if let (true, Ok(task)) = (members.len() > 1, machine.task(pid, pid)) {
         say!(
-            "process {pid} ({}) used most CPU time of {} that the command is: it is looked at",
+            "note: observing process {pid} ({}), which used the most CPU time of {}",
             escape_bytes(&task.comm),
             number::counted(members.len(), "process")
         );

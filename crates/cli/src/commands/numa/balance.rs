@@ -50,10 +50,10 @@ pub(crate) struct Args {
     #[arg(short = 'i', long, help_heading = "Target")]
     no_inherit: bool,
     /// Show what would be done, and why; change nothing
-    #[arg(short = 'n', long)]
+    #[arg(short = 'n', long, help_heading = "Placement")]
     dry_run: bool,
     /// Move at most SIZE per second
-    #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = parse_budget)]
+    #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = parse_budget, help_heading = "Placement")]
     budget: u64,
     /// Set the length of a time block (a plain number: ms)
     ///
@@ -62,38 +62,35 @@ pub(crate) struct Args {
         short = 'I',
         long,
         value_name = "DURATION", value_parser = duration::milliseconds_in(50, u64::MAX),
-        default_value = "1s"
-    )]
+        default_value = "1s", help_heading = "Placement")]
     interval: u64,
     /// Compare N blocks before and after each change
     #[arg(
         long,
         value_name = "N",
         default_value_t = 5,
-        value_parser = clap::value_parser!(u64).range(3..=1000)
-    )]
+        value_parser = clap::value_parser!(u64).range(3..=1000), help_heading = "Placement")]
     blocks: u64,
     /// Query N pages per block, over all processes
     #[arg(
         long,
         value_name = "N",
         default_value_t = PAGES,
-        value_parser = clap::value_parser!(u64).range(LEAST_PAGES..)
-    )]
+        value_parser = clap::value_parser!(u64).range(LEAST_PAGES..), help_heading = "Placement")]
     pages: u64,
     /// Stop after DURATION [default: when the processes end]
-    #[arg(long, value_name = "DURATION", value_parser = duration::positive_seconds)]
+    #[arg(long, value_name = "DURATION", value_parser = duration::positive_seconds, help_heading = "Placement")]
     seconds: Option<f64>,
     /// Judge by a command's last number: more is better
     ///
     /// Run by sh; it prints how fast the processes work.
-    #[arg(long, value_name = "CMD")]
+    #[arg(long, value_name = "CMD", help_heading = "Placement")]
     metric_cmd: Option<String>,
     /// Log observations and decisions to FILE, one JSON object per line
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
     log: Option<PathBuf>,
     /// Print only errors
-    #[arg(short, long, conflicts_with_all = ["json", "output", "format"])]
+    #[arg(short, long, conflicts_with_all = ["json", "output", "format"], help_heading = "Output")]
     quiet: bool,
     #[command(flatten)]
     output: OutputArgs<BalanceFormats>,
@@ -199,8 +196,8 @@ fn check(machine: &Machine, args: &Args) -> anyhow::Result<(Options, PathBuf)> {
     }
     let topology = machine.topology().map_err(|error| super::refused(&error))?;
     if topology.nodes.len() < 2 {
-        let text = "this machine has one node: all memory is equally near to all CPUs, and there is \
-                    nothing to place. To try it: pmuscope lab run --nodes 2 --cpus 8 -- ...";
+        let text = "this machine has one node, so all memory is local and there is nothing to place. Try: pmuscope lab \
+                    run --nodes 2 --cpus 8 -- ...";
         return Err(not_possible(text));
     }
     let unit = block_bytes(machine);
@@ -328,7 +325,7 @@ fn notice(event: &LogEvent) -> Option<String> {
         LogEvent::Kept { pid, why } => format!("process {pid}: kept: {why}"),
         LogEvent::Undone { pid, why, bytes: 0 } => format!("process {pid}: undone: {why}"),
         LogEvent::Undone { pid, why, bytes } => {
-            format!("process {pid}: undone: {why}; {} go back", number::bytes(*bytes))
+            format!("process {pid}: undone: {why}; {} moved back", number::bytes(*bytes))
         }
         LogEvent::Refused { pid, why } => format!("process {pid}: left alone: {why}"),
         LogEvent::PingPong { pid, why } => format!("process {pid}: left alone: {why}"),

@@ -36,23 +36,21 @@ pub(super) struct FollowArgs {
     #[arg(short = 'i', long)]
     no_inherit: bool,
     /// Stop after DURATION [default: 5s; a program at its end]
-    #[arg(long, value_name = "DURATION", value_parser = duration::positive_seconds)]
+    #[arg(long, value_name = "DURATION", value_parser = duration::positive_seconds, help_heading = "Observation")]
     seconds: Option<f64>,
     /// Take a snapshot every DURATION (a plain number: ms)
     #[arg(
         short = 'I',
         long,
         value_name = "DURATION", value_parser = duration::milliseconds_in(10, u64::MAX),
-        default_value = "500ms"
-    )]
+        default_value = "500ms", help_heading = "Observation")]
     interval: u64,
     /// Query N pages per snapshot, over all processes
     #[arg(
         long,
         value_name = "N",
         default_value_t = PAGES,
-        value_parser = clap::value_parser!(u64).range(64..)
-    )]
+        value_parser = clap::value_parser!(u64).range(64..), help_heading = "Observation")]
     pages: u64,
     /// Program to run and observe
     #[arg(last = true, value_name = "CMD")]

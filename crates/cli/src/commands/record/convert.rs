@@ -83,7 +83,9 @@ pub(super) fn convert(args: Args, machine: &Machine) -> anyhow::Result<RecordPla
         .transpose()
         .map_err(bad_input)?;
     if let Some(level @ (..=0 | 23..)) = args.compression_level {
-        return Err(bad_input(format!("-z={level}: zstd's levels go from 1 (fast) to 22 (small)")));
+        return Err(bad_input(format!(
+            "-z={level}: zstd's levels are from 1 (fast) to 22 (small). Try: -z"
+        )));
     }
     if args.aio == Some(0) {
         return Err(bad_input("--aio=0: at least one write is in flight. Try: --aio"));
@@ -220,9 +222,9 @@ fn budget(percent: Option<f64>) -> Result<Option<f64>, String> {
     match percent {
         None => Ok(None),
         Some(percent) if percent > 0.0 && percent <= 50.0 => Ok(Some(percent / 100.0)),
-        Some(percent) => {
-            Err(format!("--budget {percent}: a share of the machine above 0 and up to 50 %"))
-        }
+        Some(percent) => Err(format!(
+            "--budget {percent}: not a percentage above 0 and up to 50. Try: --budget 1"
+        )),
     }
 }
 

@@ -154,8 +154,11 @@ pub(super) fn summary(summary: &Summary, options: &RecordOptions) -> String {
     out
 }
 
-/// What is wrong and what to type; the explanation between them is for `-v`, and in the recording.
+/// What is wrong and what to type; what virtual machines have to do with it is for `-v`, and in the recording.
 fn in_short(notice: &str) -> String {
+    if !notice.contains("virtual machine") {
+        return notice.to_owned();
+    }
     let next = notice.rfind("Try: ").map(|at| &notice[at..]);
     match (notice.split_once(". "), next) {
         (Some((first, rest)), Some(next)) if !is_verbose() && rest != next => {

@@ -214,9 +214,7 @@ fn refused(error: &EventError) -> anyhow::Error {
 /// Why there are no windows. What stands in for an event of the CPU elsewhere makes none.
 pub(in crate::commands) fn without_pmu(flag: &str, error: &EventError) -> String {
     let why = match &*error.reason {
-        Reason::NoCpuPmu => {
-            "this machine shows no counters of its CPU (usual in a virtual machine)".into()
-        }
+        Reason::NoCpuPmu => "no hardware PMU (typical in VMs)".into(),
         _ => error.to_string(),
     };
     format!("{flag}: {why}. {INSTEAD_OF_WINDOWS}")

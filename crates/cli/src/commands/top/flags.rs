@@ -38,20 +38,20 @@ pub(crate) struct Args {
     pub(super) count: Option<String>,
 
     /// Refresh every DURATION (a plain number: seconds)
-    #[arg(short, long, value_name = "DURATION", value_parser = duration::seconds, default_value = "2s")]
+    #[arg(short, long, value_name = "DURATION", value_parser = duration::seconds, default_value = "2s", help_heading = "Display")]
     pub(super) delay: f64,
-    /// Show rows by function, command, process, cpu or node
-    #[arg(long, value_name = "WHAT", default_value = "function", value_parser = one_of(TopBy::ALL.map(|(word, by)| (word, "", by))))]
+    /// Group rows by this
+    #[arg(long, value_name = "WHAT", default_value = "function", value_parser = one_of(TopBy::ALL.map(|(word, by)| (word, "", by))), help_heading = "Display")]
     pub(super) by: TopBy,
     /// Print one interval and exit
-    #[arg(long)]
+    #[arg(long, help_heading = "Display")]
     pub(super) once: bool,
     #[command(flatten)]
     pub(super) output: OutputArgs<TopFormats>,
     /// With --once: show at most N rows, or "all" [default: 40]
     ///
     /// All in JSON.
-    #[arg(long, value_name = "N", requires = "once")]
+    #[arg(long, value_name = "N", requires = "once", help_heading = "Display")]
     pub(super) limit: Option<Limit>,
     #[command(flatten)]
     pub(super) symbols: SymbolArgs,
