@@ -140,14 +140,14 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
         return Exit::Done.into();
     }
     // Names of files and processes are in it.
-    say!("pmuscope: {}", escape_lines(&told(error)));
+    say!("error: {}", escape_lines(&told(error)));
     error.downcast_ref::<Failure>().map_or(Exit::BadInput, |failure| failure.exit).into()
 }
 
 /// clap's own messages: help and version are not errors.
 pub(crate) fn of_usage(error: &clap::Error) -> ExitCode {
     match perf_words::hint(error).or_else(|| usage::wrong_value(error)) {
-        Some(hint) => say!("pmuscope: {}", escape_lines(&hint)),
+        Some(hint) => say!("error: {}", escape_lines(&hint)),
         None => {
             let printed = error.print();
             // Help that nobody gets is not done; what goes wrong with stderr, nobody would see.

@@ -7,6 +7,8 @@ mod say;
 
 mod commands;
 mod exit;
+mod flag_table;
+mod help;
 #[cfg(test)]
 mod interface;
 mod memory;
@@ -21,17 +23,32 @@ use clap::Parser;
 
 use crate::commands::Command;
 
-/// Performance toolkit for Linux: where the time goes, without the profiler changing the answer.
+/// A Linux profiler that reports its own overhead and lost samples
 #[derive(Debug, Parser)]
 #[command(name = "pmuscope", version, long_version = version::LONG)]
 #[command(propagate_version = true, max_term_width = 100)]
+#[command(disable_help_flag = true, disable_version_flag = true)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
-    /// Replace existing output files of any kind; without it, only files of the same kind.
-    #[arg(long, global = true)]
+    /// Overwrite existing files of any kind
+    ///
+    /// Without it, an output replaces only files of the same kind.
+    #[arg(long, global = true, help_heading = GLOBAL)]
     force: bool,
+    /// Print details on standard error
+    #[arg(short, long, global = true, action = clap::ArgAction::Count, help_heading = GLOBAL)]
+    verbose: u8,
+    /// Show help: -h in short, --help in full
+    #[arg(short, long, global = true, action = clap::ArgAction::Help, help_heading = GLOBAL)]
+    help: Option<bool>,
+    /// Show the version; --version shows the build too
+    #[arg(short = 'V', long, global = true, action = clap::ArgAction::Version, help_heading = GLOBAL)]
+    version: Option<bool>,
 }
+
+/// Flags of every command, which help shows last.
+const GLOBAL: &str = "Global options";
 
 fn main() -> std::process::ExitCode {
     // Without /dev/full there is nothing that could be done.
@@ -42,9 +59,10 @@ fn main() -> std::process::ExitCode {
         Err(error) => return exit::of_usage(&error),
     };
     replace::force(cli.force);
+    say::set_verbose(cli.verbose > 0);
     let ended = memory::limit().and_then(|()| cli.command.run());
     if pmuscope_machine::used_detached_tracefs() {
-        say!("note: tracefs is not mounted; read it through a private mount, now gone");
+        say!("note: tracefs is not mounted; read through a temporary private mount");
     }
     match ended {
         Ok(exit) => exit.into(),

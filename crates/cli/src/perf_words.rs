@@ -1,51 +1,95 @@
-//! What users of perf type by habit, and what it is called here.
+//! What users of perf type by habit, per command, and what it is called here.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-/// Commands of perf that have no command of that name here.
-const COMMANDS: [(&str, &str); 15] = [
+/// Commands of perf, and of tools around it, that have no command of that name here.
+const COMMANDS: [(&str, &str); 17] = [
     ("annotate", "pmuscope report --annotate FUNCTION"),
     ("archive", "pmuscope bundle"),
     ("buildid-list", "pmuscope report --modules"),
     ("c2c", "pmuscope record -d -e EVENT, then pmuscope report --by mem; or pmuscope watch"),
     ("evlist", "pmuscope script -D; pmuscope report --json has them too"),
-    ("ftrace", "pmuscope list 'irq:', and pmuscope record -e SYSTEM:NAME"),
-    ("kvm", "pmuscope lab run for guests of our own; what other guests do, perf kvm tells"),
+    ("flamegraph", "pmuscope record -g -- CMD, then pmuscope report -o x.html (or x.svg)"),
+    ("ftrace", "pmuscope list tracepoint, then pmuscope record -e SYSTEM:NAME"),
+    ("kvm", "pmuscope lab run for guests of your own; for other guests, perf kvm"),
     ("lock", "pmuscope record --off-cpu -g, then pmuscope report --by wait"),
     ("mem", "pmuscope record -d -e EVENT, then pmuscope report --by mem"),
-    ("probe", "perf probe to make one, then pmuscope record -e probe:NAME"),
+    ("probe", "perf probe to create one, then pmuscope record -e probe:NAME"),
     ("sched", "pmuscope record --off-cpu, then pmuscope report --by wait"),
+    ("stap", "pmuscope watch VARIABLE, or pmuscope record -e SYSTEM:NAME"),
     ("test", "pmuscope doctor"),
     ("timechart", "pmuscope record --off-cpu, then pmuscope report -o x.html"),
     ("trace", "pmuscope record -e 'syscalls:sys_enter_*', then pmuscope script"),
     ("version", "pmuscope --version"),
 ];
 
-/// Flags of perf that have another name here, or need none.
-const FLAGS: [(&str, &str); 20] = [
-    ("--sort", "--by, as in --by comm,dso,sym"),
-    ("-s", "--by, as in --by comm,dso,sym"),
-    ("--fields", "--by, as in --by comm,dso,sym"),
-    ("--stdio", "nothing: text is what is printed. A page: -o x.html"),
-    ("--stdio2", "nothing: text is what is printed. A page: -o x.html"),
-    ("--tui", "pmuscope top, or a page: pmuscope report -o x.html"),
-    ("--gtk", "a page: -o x.html"),
+const REPORTS: &[&str] = &["report", "top", "diff", "script", "metrics"];
+const COUNTS: &[&str] = &["stat", "record", "top", "sweep"];
+const ANY: &[&str] = &[];
+
+/// Flags of perf that have another name here, or need none: the commands that they are flags of, perf's flag, ours.
+const FLAGS: [(&[&str], &str, &str); 45] = [
+    (REPORTS, "--sort", "--by, as in --by comm,dso,sym"),
+    (REPORTS, "-s", "--by, as in --by comm,dso,sym"),
+    (REPORTS, "--fields", "--by, as in --by comm,dso,sym"),
+    (REPORTS, "--stdio", "nothing: text is what is printed. A page: -o x.html"),
+    (REPORTS, "--stdio2", "nothing: text is what is printed. A page: -o x.html"),
+    (REPORTS, "--tui", "pmuscope top, or a page: pmuscope report -o x.html"),
+    (REPORTS, "--gtk", "a page: -o x.html"),
     (
+        REPORTS,
         "--no-children",
-        "nothing: shares are of the functions themselves. With their callees: --call-tree",
+        "nothing: percentages are of the functions themselves (self). With callees: --call-tree",
     ),
-    ("--children", "--call-tree"),
-    ("--call-graph", "--call-tree here; record --call-graph dwarf takes the chains"),
-    ("-G", "--call-tree=callers"),
-    ("-n", "nothing: numbers of samples are always shown"),
-    ("--show-nr-samples", "nothing: numbers of samples are always shown"),
-    ("--symbols", "--symbol-filter TEXT, or --annotate FUNCTION"),
-    ("--comms", "--comm"),
-    ("--dsos", "--dso"),
-    ("--header", "nothing: the head is always shown; --json has all of it"),
-    ("--all-user", ":u behind each event, as in -e cycles:u"),
-    ("--all-kernel", ":k behind each event, as in -e cycles:k"),
-    ("--big-num", "nothing: large numbers have separators"),
+    (REPORTS, "--children", "--call-tree"),
+    (&["report"], "-g", "--call-tree, or a flame graph: -o x.html. Callchains: record -g"),
+    (&["top"], "-g", "pmuscope record -g, then pmuscope report --call-tree"),
+    (
+        &["report", "top"],
+        "--call-graph",
+        "--call-tree here; record --call-graph dwarf records the callchains",
+    ),
+    (&["report"], "-G", "--call-tree=callers"),
+    (REPORTS, "-n", "nothing: numbers of samples are always shown"),
+    (REPORTS, "--show-nr-samples", "nothing: numbers of samples are always shown"),
+    (REPORTS, "-S", "--symbol-filter TEXT, or --annotate FUNCTION"),
+    (REPORTS, "--symbols", "--symbol-filter TEXT, or --annotate FUNCTION"),
+    (REPORTS, "--symbol", "--symbol-filter TEXT, or --annotate FUNCTION"),
+    (REPORTS, "--comms", "--comm"),
+    (REPORTS, "-c", "--comm"),
+    (REPORTS, "-d", "--by dso, or pmuscope report --modules"),
+    (REPORTS, "--dsos", "--by dso, or pmuscope report --modules"),
+    (REPORTS, "--header", "nothing: the head is always shown; --json has all of it"),
+    (REPORTS, "--header-only", "pmuscope script -D | head"),
+    (REPORTS, "-I", "nothing: the head is always shown; --json has all of it"),
+    (REPORTS, "-T", "--by thread"),
+    (REPORTS, "--threads", "--by thread"),
+    (REPORTS, "-f", "nothing: recordings of other users are read, too"),
+    (REPORTS, "-k", "--symfs DIR"),
+    (REPORTS, "--vmlinux", "--symfs DIR"),
+    (REPORTS, "--percentage", "nothing: percentages are of what the filters leave"),
+    (REPORTS, "-K", "-e EVENT:u to record"),
+    (REPORTS, "-U", "-e EVENT:k to record"),
+    (
+        &["stat"],
+        "-d",
+        "-e L1-dcache-loads,L1-dcache-load-misses,LLC-loads,LLC-load-misses; or all: pmuscope sweep -e cache",
+    ),
+    (
+        &["stat"],
+        "--detailed",
+        "-e L1-dcache-loads,L1-dcache-load-misses,LLC-loads,LLC-load-misses; or all: pmuscope sweep -e cache",
+    ),
+    (&["stat"], "--topdown", "pmuscope sweep --topdown -- CMD"),
+    (&["stat"], "-B", "nothing: large numbers have separators"),
+    (&["stat"], "--big-num", "nothing: large numbers have separators"),
+    (&["stat"], "-n", "-e task-clock"),
+    (&["stat"], "--table", "a page with each run: -o x.html"),
+    (&["stat"], "--metric-only", "-x, and the rows that you need"),
+    (&["stat"], "-S", "sync && pmuscope stat -- CMD"),
+    (COUNTS, "--all-user", ":u after each event, as in -e cycles:u"),
+    (COUNTS, "--all-kernel", ":k after each event, as in -e cycles:k"),
+    (ANY, "--no-pager", "nothing: there is no pager"),
 ];
 
 /// Words of `perf bench numa`.
@@ -64,29 +108,55 @@ const NUMA: [(&str, &str); 12] = [
     ("-q", "nothing: progress is on stderr"),
 ];
 
-/// Where they are meant: the usage that the error brings names the command.
-fn is_of_numa(error: &clap::Error) -> bool {
-    matches!(error.get(ContextKind::Usage), Some(ContextValue::StyledStr(usage))
-        if usage.to_string().contains("bench numa"))
+/// The command that an error is about, `report` or `bench numa`: the usage that the error brings names it.
+fn command_of(error: &clap::Error) -> String {
+    let Some(ContextValue::StyledStr(usage)) = error.get(ContextKind::Usage) else {
+        return String::new();
+    };
+    let usage = usage.to_string();
+    let words = usage.split_whitespace().skip_while(|word| *word != "pmuscope").skip(1);
+    let is_name = |word: &&str| {
+        let is_letter = |byte: u8| byte.is_ascii_lowercase() || byte == b'-';
+        !word.starts_with('-') && word.bytes().all(is_letter)
+    };
+    words.take_while(|word| is_name(word)).collect::<Vec<_>>().join(" ")
 }
 
-/// What to type in place of a word of perf's that clap did not know.
+/// What to type instead of a word of perf's that clap did not know.
 pub(crate) fn hint(error: &clap::Error) -> Option<String> {
     let word = |kind| match error.get(kind) {
         Some(ContextValue::String(word)) => Some(word.as_str()),
         _ => None,
     };
-    let (table, word): (&[(&str, &str)], &str) = match error.kind() {
-        ErrorKind::InvalidSubcommand => (&COMMANDS, word(ContextKind::InvalidSubcommand)?),
-        ErrorKind::UnknownArgument if is_of_numa(error) => {
-            (&NUMA, word(ContextKind::InvalidArg)?.split(['=', ' ']).next()?)
+    let flag = || word(ContextKind::InvalidArg)?.split(['=', ' ']).next();
+    let find = |table: &[(&'static str, &'static str)], word: &str| {
+        table.iter().find(|(theirs, _)| *theirs == word).map(|(_, ours)| *ours)
+    };
+    let (word, ours) = match error.kind() {
+        ErrorKind::InvalidSubcommand => {
+            let word = word(ContextKind::InvalidSubcommand)?;
+            (word, find(&COMMANDS, word)?)
         }
         ErrorKind::UnknownArgument => {
-            (&FLAGS, word(ContextKind::InvalidArg)?.split(['=', ' ']).next()?)
+            let (word, command) = (flag()?, command_of(error));
+            if matches!(word, "--json" | "--csv" | "--html" | "--format") && !command.is_empty() {
+                let why = "has no result in this form";
+                return Some(format!(
+                    "{word}: pmuscope {command} {why}. Try: pmuscope {command} -h"
+                ));
+            }
+            let ours = match command.as_str() {
+                "bench numa" => find(&NUMA, word)?,
+                command => FLAGS.iter().find_map(|(commands, theirs, ours)| {
+                    let is_meant =
+                        command.is_empty() || commands.is_empty() || commands.contains(&command);
+                    (is_meant && *theirs == word).then_some(*ours)
+                })?,
+            };
+            (word, ours)
         }
         _ => return None,
     };
-    let (_, ours) = table.iter().find(|(theirs, _)| *theirs == word)?;
     Some(format!("{word} is perf's. Here: {ours}"))
 }
 
@@ -120,6 +190,43 @@ mod tests {
             "-p is perf's. Here: pmuscope workload memory --processes N; as a test of a suite: processes = N"
         );
         assert_eq!(hint_for(&["script", "-F", "colour"]), None, "a flag of ours, a wrong value");
+    }
+
+    #[test]
+    fn the_same_flag_means_what_it_means_in_perfs_command() {
+        let says = |args: &[&str], ours: &str| {
+            let hint = hint_for(args).unwrap_or_else(|| panic!("{args:?}"));
+            assert!(hint.contains(ours), "{args:?}: {hint}");
+        };
+        says(&["report", "-g"], "--call-tree");
+        says(&["report", "-S", "main"], "--symbol-filter TEXT");
+        says(&["report", "-d", "libc.so.6"], "--by dso");
+        says(&["stat", "-d", "true"], "-e L1-dcache-loads,");
+        says(&["stat", "--topdown", "true"], "pmuscope sweep --topdown");
+        says(&["top", "-g"], "pmuscope record -g");
+        says(&["flamegraph"], "pmuscope report -o x.html");
+        assert_eq!(hint_for(&["doctor", "-g"]), None);
+        says(&["sweep", "--csv", "--", "true"], "sweep has no result in this form");
+    }
+
+    /// A flag that a command takes would never come here.
+    #[test]
+    fn no_flag_of_ours_is_called_perfs() {
+        let mut command = Cli::command();
+        command.build();
+        for (commands, theirs, _) in FLAGS {
+            for name in commands {
+                let Some(command) = command.find_subcommand(name) else { panic!("{name}") };
+                let is_it = |arg: &clap::Arg| {
+                    let short = arg.get_short().map(|short| format!("-{short}"));
+                    let long = arg.get_long().map(|long| format!("--{long}"));
+                    [short, long].into_iter().flatten().any(|ours| ours == theirs)
+                };
+                let own = command.get_arguments().any(is_it);
+                // Of a row for several commands, one may have it itself.
+                assert!(!own || commands.len() > 1, "{name} {theirs}");
+            }
+        }
     }
 
     /// A name that is ours would never come here.

@@ -5,22 +5,105 @@ use std::ffi::OsString;
 use std::num::{IntErrorKind, ParseFloatError, ParseIntError};
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{CommandFactory as _, FromArgMatches as _};
+use clap::{ArgMatches, Command, FromArgMatches as _};
 
-use crate::Cli;
+use crate::{Cli, help};
 
 /// Reads a command line.
 ///
 /// # Errors
 /// clap's, of wrong words, and of help that was asked for.
 pub(crate) fn parse(words: Vec<OsString>) -> Result<Cli, clap::Error> {
-    let mut command = with_negative_numbers(Cli::command());
-    let mut matches = command.clone().try_get_matches_from(words)?;
+    let mut command = with_negative_numbers(help::command());
+    let (words, mut matches) = read(&command, words)?;
+    old_spellings(&words, &matches).iter().for_each(|note| say!("note: {note}"));
     Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
 }
 
+/// What clap finds. `--html FILE`, as it was spelled before, still names the file: a page always needs one.
+fn read(
+    command: &Command,
+    words: Vec<OsString>,
+) -> Result<(Vec<OsString>, ArgMatches), clap::Error> {
+    let found = command.clone().try_get_matches_from(&words);
+    let Some(joined) = with_joined_page(&words) else { return found.map(|found| (words, found)) };
+    let needs_it = match &found {
+        Ok(matches) => has_page_without_file(matches),
+        Err(_) => true,
+    };
+    match needs_it.then(|| command.clone().try_get_matches_from(&joined)) {
+        Some(Ok(matches)) => {
+            say!("note: --html FILE is now --html=FILE");
+            Ok((joined, matches))
+        }
+        // Help that was asked for.
+        Some(Err(shown)) if !shown.use_stderr() => Err(shown),
+        _ => found.map(|found| (words, found)),
+    }
+}
+
+/// `--html x.html` as `--html=x.html`, the first of them before the program that is run.
+fn with_joined_page(words: &[OsString]) -> Option<Vec<OsString>> {
+    let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
+    let is_page = |word: &OsString| {
+        word.to_str().is_some_and(|word| word.ends_with(".html") || word.ends_with(".htm"))
+    };
+    let at = words[..end].windows(2).position(|pair| pair[0] == "--html" && is_page(&pair[1]))?;
+    let mut joined = words.to_vec();
+    let file = joined.remove(at + 1);
+    joined[at].push("=");
+    joined[at].push(file);
+    Some(joined)
+}
+
+fn has_page_without_file(matches: &ArgMatches) -> bool {
+    let (_, matches) = innermost(matches);
+    let is_given = matches.try_contains_id("html").unwrap_or(false);
+    is_given && matches.try_get_one::<std::path::PathBuf>("html").is_ok_and(|file| file.is_none())
+}
+
+/// The command that is asked for, `bench numa`, and its flags.
+fn innermost(matches: &ArgMatches) -> (String, &ArgMatches) {
+    let (mut path, mut matches) = (String::new(), matches);
+    while let Some((name, below)) = matches.subcommand() {
+        if !path.is_empty() {
+            path.push(' ');
+        }
+        path.push_str(name);
+        matches = below;
+    }
+    (path, matches)
+}
+
+/// Spellings of earlier versions, which go on working: command, then old and new.
+pub(crate) const OLD: [(&str, &str, &str); 5] = [
+    ("bench numa", "--limit", "--time-limit"),
+    ("bench slots", "--ms", "--run-time"),
+    ("compare", "--tsv", "--format tsv"),
+    ("metrics", "--colour-by", "--color-by"),
+    ("watch", "--report", "-o"),
+];
+
+/// What to say of old spellings on this command line.
+fn old_spellings(words: &[OsString], matches: &ArgMatches) -> Vec<String> {
+    let (path, matches) = innermost(matches);
+    // Words of a program that is run are its own.
+    let command = matches.try_get_raw("command").ok().flatten().map_or(0, Iterator::count);
+    let end = words.iter().position(|word| word == "--").unwrap_or(words.len() - command);
+    let is_given = |old: &str| {
+        words[..end.min(words.len())].iter().filter_map(|word| word.to_str()).any(|word| {
+            word.strip_prefix(old).is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
+        })
+    };
+    let of_this = OLD.iter().filter(|(command, ..)| *command == path);
+    of_this
+        .filter(|(_, old, _)| is_given(old))
+        .map(|(_, old, new)| format!("{old} is now {new}"))
+        .collect()
+}
+
 /// `-F -5` is a wrong value of `-F`, not an unknown flag `-5`.
-fn with_negative_numbers(command: clap::Command) -> clap::Command {
+fn with_negative_numbers(command: Command) -> Command {
     command
         .mut_args(|arg| {
             let takes_values = arg.get_action().takes_values() && !arg.is_positional();
@@ -65,7 +148,8 @@ pub(crate) fn wrong_value(error: &clap::Error) -> Option<String> {
     } else if source.is::<ParseFloatError>() {
         "a number is needed".to_owned()
     } else {
-        out_of_range(&source.to_string(), is_negative)?
+        let text = source.to_string();
+        out_of_range(&text, is_negative).unwrap_or(text)
     };
     let name = flag.split([' ', '=']).next().unwrap_or(flag);
     let next = match name {
@@ -73,5 +157,8 @@ pub(crate) fn wrong_value(error: &clap::Error) -> Option<String> {
         "--tid" => format!("{name} TID, with one of: ls /proc/PID/task"),
         _ => "--help, for what it takes".to_owned(),
     };
+    if why.contains("Try: ") || why.starts_with("use ") {
+        return Some(format!("{name} {value}: {why}"));
+    }
     Some(format!("{name} {value}: {why}. Try: {next}"))
 }

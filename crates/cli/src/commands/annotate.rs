@@ -24,21 +24,24 @@ const NEAR: f64 = 0.5;
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Views")]
 pub(crate) struct AnnotateArgs {
-    /// Show a function from inside: samples by source line and by instruction; a part of its name is
-    /// enough where no other has it
+    /// Show a function's samples by source line and instruction
+    ///
+    /// Part of the name is enough where it is unique.
     #[arg(
         long,
         value_name = "FUNCTION",
         conflicts_with_all = ["by", "group", "call_tree", "peek", "modules", "symbol_filter", "no_inline"]
     )]
     annotate: Option<String>,
-    /// With --annotate: the function in this module; the end of its path is enough
-    #[arg(long, value_name = "MODULE", requires = "annotate")]
+    /// With --annotate: choose the function in this DSO
+    ///
+    /// DSO: the binary or shared library. The end of its path is enough.
+    #[arg(long, value_name = "DSO", requires = "annotate")]
     dso: Option<String>,
-    /// With --annotate: the program that takes code apart, if it is not the objdump in PATH
+    /// With --annotate: disassemble with this objdump
     #[arg(
         long,
-        value_name = "PATH",
+        value_name = "FILE",
         requires = "annotate",
         default_value = "objdump",
         hide_default_value = true
@@ -106,7 +109,7 @@ fn choose(profile: &Profile, asked: &str, dso: Option<&str>) -> anyhow::Result<F
     if names.len() > 1 {
         let listed = listed(called.iter().map(|one| (name(one), one.samples)));
         return Err(bad_input(format!(
-            "{} sampled functions have {} in their names: {listed}. Name one of them whole, in \
+            "{} sampled functions have {} in their names: {listed}. Try: the whole name of one, in \
                  quotes",
             names.len(),
             escape(asked)
@@ -121,7 +124,7 @@ fn choose(profile: &Profile, asked: &str, dso: Option<&str>) -> anyhow::Result<F
             let listed = listed(of.iter().map(|one| (&*module(one).path, one.samples)));
             let name = name(called[0]);
             Err(bad_input(format!(
-                "{} was sampled in {listed}. Choose one: --dso {}",
+                "{} was sampled in {listed}. Try: --dso {}",
                 escape(name),
                 escape(module(called[0]).short_name())
             )))

@@ -22,12 +22,12 @@ const FILE_HEADER: u64 = 104;
 /// Flags of `pmuscope bundle`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  pmuscope bundle                         ./pmuscope.data with its symbols to ./pmuscope.data.bundle
-  pmuscope report -i pmuscope.data.bundle on another machine, without the programs that ran")]
+  pmuscope bundle                          pack ./pmuscope.data and its symbols into ./pmuscope.data.bundle
+  pmuscope report -i pmuscope.data.bundle  read it on another machine, without the programs")]
 pub(crate) struct Args {
     #[command(flatten)]
     input: InputArgs,
-    /// Where to write to [default: the name of the recording with .bundle behind it]
+    /// Write the bundle to FILE [default: RECORDING.bundle]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     #[command(flatten)]
@@ -106,8 +106,7 @@ fn symbols(recording: &RecordingFile, args: &SymbolArgs) -> anyhow::Result<Bundl
     let collected = Collected::read(&mut reader, apart, available_threads(), Some(unwinding))?;
     if reader.state() != FileState::Closed {
         let input = input.display();
-        let why =
-            "the recording was cut off, so that nothing can be put behind it. Try: pmuscope report";
+        let why = "the recording was cut off, so nothing can be added to it. Try: pmuscope report";
         return Err(bad_input(format!("{input}: {why} -i {input}")));
     }
     let mut bundle = Bundle::new(running.clone());

@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use pmuscope_measure::compare::{Explain, Options, column_names, compare, trend};
 use pmuscope_measure::{RunFile, load};
 
-use crate::commands::output::{Form, Format, Formats, OutputArgs};
+use crate::commands::output::{Form, Format, OutputArgs, forms};
 use crate::exit::{Exit, bad_input};
 
 /// Flags of `pmuscope compare`.
@@ -16,68 +16,58 @@ use crate::exit::{Exit, bad_input};
   pmuscope compare before.json after.json --per packet -m '^l2_|cycles'
   pmuscope compare before.json after.json --explain
   pmuscope compare before.json after.json --explain=cycles --cost hitm=150
-  pmuscope compare a.json b.json c.json --base a.json --html compare.html
+  pmuscope compare a.json b.json c.json --base a.json -o compare.html
   pmuscope compare ab.json                            commands of stat --vs or sweep --vs
   pmuscope compare --trend results/
 
-A figure that the runs cannot tell apart says so: \"cannot tell\" is not \"the same\".")]
+\"inconclusive\" means that the runs do not separate the two; it does not mean that they are equal.")]
 pub(crate) struct Args {
-    /// Run files of stat, sweep, bench or lab run: a column each, of --vs one for each command
+    /// Run files to compare, one column each
+    ///
+    /// Run files of stat, sweep, bench or lab run; one with --vs has a column per command.
     #[arg(required_unless_present = "trend", value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Divide by this unit of work, or by none: total; several times [default: all that every file
-    /// has, else total]
+    /// Divide by this unit of work, or "total"; repeatable
+    ///
+    /// [default: every unit that all files have, else total]
     #[arg(long, value_name = "UNIT")]
     per: Vec<String>,
-    /// Only figures whose name matches
+    /// Show only metrics whose name matches
     #[arg(short, long, value_name = "REGEX")]
     metric: Option<String>,
-    /// Compare all files with this one, a name or a number from 1 on [default: all pairs]
-    #[arg(long, value_name = "COL")]
+    /// Compare all files with this one, by name or number
+    ///
+    /// [default: all pairs]
+    #[arg(long, value_name = "NAME")]
     base: Option<String>,
-    /// Rank what goes with the change of METRIC, and say what it comes to [default: cycles, else time]
+    /// Rank what changes along with METRIC [default: cycles, else time]
     #[arg(long, value_name = "METRIC", num_args = 0..=1, require_equals = true, conflicts_with = "trend")]
     explain: Option<Option<String>>,
-    /// What one EVENT costs, in the unit of the figure that is explained; several times
+    /// State what one EVENT costs, for --explain; repeatable
+    ///
+    /// In the unit of the explained metric.
     #[arg(long, value_name = "EVENT=N", requires = "explain", value_parser = cost)]
     cost: Vec<(String, f64)>,
-    /// Run files of a folder in the order of time: where did a figure change its level?
+    /// Find when metrics changed, over a folder of run files
     #[arg(long, value_name = "DIR", conflicts_with_all = ["files", "base"])]
     trend: Option<PathBuf>,
     #[command(flatten)]
     output: OutputArgs<CompareFormats>,
-    /// Print a line per figure and file, with commas: --format csv
-    #[arg(long, conflicts_with_all = ["trend", "explain", "json", "format", "tsv", "html"])]
-    csv: bool,
-    /// Print a line per figure and file, with tabs: --format tsv
-    #[arg(long, conflicts_with_all = ["trend", "explain", "json", "format", "html"])]
+    /// Print a line per metric and file, with tabs
+    #[arg(long, hide = true, conflicts_with_all = ["trend", "explain", "json", "csv", "format", "html"])]
     tsv: bool,
-    /// Write a page with plots to FILE: -o FILE.html
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "format", "output"])]
-    html: Option<PathBuf>,
 }
 
-#[derive(Debug, Clone)]
-struct CompareFormats;
-
-impl Formats for CompareFormats {
-    const ALL: &[Format] = &[Format::Text, Format::Json, Format::Csv, Format::Tsv, Format::Html];
-    const OUTPUT: &str =
-        "Write to FILE, in the format that its name ends in: .html .txt .json .csv .tsv";
-    const JSON: &str =
-        "Print everything as one JSON object (schema pmuscope/compare/2 or pmuscope/trend/1)";
-}
+forms!(CompareFormats: Text Json Csv Tsv Html, "pmuscope/compare/2 or trend/1");
 
 impl Args {
     fn form(&self) -> anyhow::Result<Form> {
-        let form = match (self.csv, self.tsv, &self.html) {
-            (true, ..) => Form { format: Format::Csv, ..self.output.form()? },
-            (_, true, _) => Form { format: Format::Tsv, ..self.output.form()? },
-            (.., Some(file)) => Form::new(Format::Html, Some(file)),
-            _ => self.output.form()?,
+        let form = match self.tsv {
+            true => Form { format: Format::Tsv, ..self.output.form()? },
+            false => self.output.form()?,
         };
         if form.format.separator().is_some() && self.explain.is_some() {
-            let text = "a table has no explanations. Try: --explain with text, JSON or HTML";
+            let text = "--explain has no CSV. Try: --explain with text, JSON or HTML";
             return Err(bad_input(text));
         }
         Ok(form)
@@ -127,7 +117,7 @@ fn no_figure_among_files(args: &Args) -> anyhow::Result<()> {
         return Ok(());
     };
     let name = first.display();
-    let text = format!("there is no file {name}. If it is a figure, try: --explain={name}");
+    let text = format!("there is no file {name}. Try: --explain={name}, for a metric of this name");
     Err(bad_input(text))
 }
 

@@ -12,7 +12,7 @@ use pmuscope_report::{DiffView, MetricsDiffView, escape};
 use super::choice::one_of;
 use super::empty;
 use super::load::{LoadArgs, LoadRequest, is_whole};
-use super::output::{Form, Format, Formats, OutputArgs};
+use super::output::{Form, Format, OutputArgs, forms};
 use super::report::Limit;
 use super::windows::{self, WindowArgs, chosen};
 use crate::exit::{Exit, bad_input};
@@ -27,10 +27,10 @@ const INTERVALS: usize = 2000;
 #[command(after_help = "Examples:
   pmuscope diff before.data after.data
   pmuscope diff a1.data a2.data a3.data -- b1.data b2.data b3.data
-  pmuscope diff --sort total before.data after.data      seconds first, not shares
+  pmuscope diff --sort total before.data after.data      by seconds, not percentages
   pmuscope diff --metrics=CPI,BM/KI before.data after.data   metrics of functions, from counter windows
 
-With several recordings a side, intervals hold what varies from run to run.")]
+With several recordings on each side, CIs include the variation from run to run.")]
 pub(crate) struct Args {
     /// Recordings before, or just the two to compare
     #[arg(required = true, value_name = "BEFORE")]
@@ -38,21 +38,27 @@ pub(crate) struct Args {
     /// Recordings after
     #[arg(last = true, value_name = "AFTER")]
     after: Vec<PathBuf>,
-    /// Which change comes first: of the share, or of the total (seconds, units of the event)
+    /// Sort by change of percentage, or of the total
+    ///
+    /// The total is in seconds or in units of the event.
     #[arg(long, value_name = "BY", default_value = "share", value_parser = one_of(ORDERS))]
     sort: Order,
-    /// Most rows per event, or "all" [default: 25; with --json all]
+    /// Show at most N rows per event, or "all" [default: 25]
+    ///
+    /// All in every form but text.
     #[arg(long, value_name = "N")]
     limit: Option<Limit>,
     #[command(flatten)]
     load: LoadArgs,
     #[command(flatten)]
     output: OutputArgs<DiffFormats>,
-    /// Compare metrics of functions, from counter windows, instead of shares: these metrics or groups
-    /// of them, "all" for all; pmuscope metrics --list tells them [default: basic]
+    /// Compare metrics of functions instead of percentages
+    ///
+    /// Metrics or groups, or "all"; pmuscope metrics --list shows them [default: basic]. Needs
+    /// counter windows (record --strobe).
     #[arg(
         long,
-        value_name = "NAMES",
+        value_name = "LIST",
         num_args = 0..=1,
         require_equals = true,
         value_delimiter = ',',
@@ -63,15 +69,7 @@ pub(crate) struct Args {
     windows: WindowArgs,
 }
 
-#[derive(Debug, Clone)]
-struct DiffFormats;
-
-impl Formats for DiffFormats {
-    const ALL: &[Format] = &[Format::Text, Format::Json, Format::Csv, Format::Tsv];
-    const OUTPUT: &str = "Write to FILE, in the format that its name ends in: .txt .json, with --metrics .csv .tsv too";
-    const JSON: &str = "Print everything as one JSON object (schema pmuscope/diff/1, with --metrics \
-                        pmuscope/metrics-diff/1)";
-}
+forms!(DiffFormats: Text Json Csv Tsv, "pmuscope/diff/1 or metrics-diff/1");
 
 /// Values of `--sort`.
 const ORDERS: [(&str, &str, Order); 2] = [("share", "", Order::Share), ("total", "", Order::Total)];
@@ -84,8 +82,8 @@ impl Args {
                 Ok([std::slice::from_ref(before), std::slice::from_ref(after)])
             }
             (_, []) => Err(bad_input(format!(
-                "diff compares two sides, and {} recordings are not two. Try: pmuscope diff \
-                     BEFORE AFTER, or pmuscope diff BEFORE... -- AFTER...",
+                "diff needs two recordings; got {}. Try: pmuscope diff BEFORE AFTER, or pmuscope diff \
+                 BEFORE... -- AFTER...",
                 self.before.len()
             ))),
             (before, after) => Ok([before, after]),
@@ -188,7 +186,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let one_sided = one_sided(&profiles, &events.iter().map(|event| &*event.name).collect());
     if events.is_empty() {
         return Err(bad_input(format!(
-            "the two sides have no event in common: {}. Record both with the same -e",
+            "the two sides have no event in common: {}. Try: record both with the same -e",
             one_sided.join(", ")
         )));
     }

@@ -7,31 +7,36 @@ use pmuscope_recorder::Disturb;
 use pmuscope_report::doctor::{self, Diagnosis};
 
 use crate::commands::choice::one_of;
-use crate::commands::output::Form;
+use crate::commands::duration;
+use crate::commands::output::{OutputArgs, forms};
 use crate::commands::strobe_check;
 use crate::exit::{Exit, bad_input, not_possible};
+
+forms!(DoctorFormats: Text Json, "pmuscope/doctor/1");
 
 /// Flags of `pmuscope doctor`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Print everything as one JSON object (schema pmuscope/doctor/1)
-    #[arg(long)]
-    json: bool,
-    /// Measure how exact windows (record --strobe) are here, for so many seconds [default: 10]
+    #[command(flatten)]
+    output: OutputArgs<DoctorFormats>,
+    /// Measure the accuracy of counter windows here [default: 10s]
+    ///
+    /// For record --strobe. A plain number is seconds.
     #[arg(
         long,
-        value_name = "S",
+        value_name = "DURATION", value_parser = duration::seconds,
         num_args = 0..=1,
         require_equals = true,
         default_missing_value = "10",
-        conflicts_with = "json"
+        conflicts_with_all = ["json", "output", "format"]
     )]
     strobe_check: Option<f64>,
-    /// And whether what loses their phase is seen and repaired: for moments, another sampling limit,
-    /// a foreign period, and the last CPU offline (root)
+    /// With --strobe-check: disturb the windows, and check repair (root)
+    ///
+    /// Briefly sets another sampling limit, opens a foreign period, and takes the last CPU offline.
     #[arg(
         long,
-        value_name = "WHAT,…",
+        value_name = "LIST",
         value_parser = one_of(strobe_check::DISTURBANCES),
         value_delimiter = ',',
         num_args = 0..,
@@ -46,12 +51,12 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     if let Some(seconds) = args.strobe_check {
         if !(0.1..=3600.0).contains(&seconds) {
-            let why = format!("--strobe-check={seconds}: 0.1 to 3600 seconds");
+            let why = format!("--strobe-check={seconds}: use 0.1 to 3600 seconds");
             return Err(bad_input(why));
         }
         return strobe_check::run(seconds, &args.disturb);
     }
-    let form = Form::printed(args.json);
+    let form = args.output.form()?;
     let facts = facts()?;
     let diagnosis = Diagnosis::new(capabilities(&facts));
     form.either((doctor::SCHEMA, Some(&facts)), &Exit::Done, &diagnosis, |style| {
@@ -71,5 +76,5 @@ pub(crate) fn facts() -> anyhow::Result<Facts> {
     let probes = pmuscope_counters::probe(&pmuscope_counters::Host, place::current_cpu(), others);
     Machine::host()
         .facts(probes, probe::counters())
-        .map_err(|error| not_possible(format!("cannot tell what this machine is: {error}")))
+        .map_err(|error| not_possible(format!("cannot read facts about this machine: {error}")))
 }

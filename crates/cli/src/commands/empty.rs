@@ -29,7 +29,7 @@ pub(super) fn explain(profile: &Profile, recording: &RecordingFile) -> anyhow::R
     };
     let file = path.display().to_string();
     say!(
-        "warning: {}: the filter leaves none of {}",
+        "warning: {}: the filter excludes all of {}",
         escape(&file),
         counted(filtered.left_out, "sample")
     );
@@ -109,7 +109,7 @@ fn there_is(name: &str, all: &Profile) -> String {
         }
     }
     if found.is_empty() {
-        return "the samples do not tell theirs".into();
+        return "the samples do not have it".into();
     }
     let mut found: Vec<(String, u64)> = found.into_iter().collect();
     found.sort_by_key(|(_, samples)| std::cmp::Reverse(*samples));
@@ -122,7 +122,7 @@ fn there_is(name: &str, all: &Profile) -> String {
     if more > 0 {
         listed.push(format!("{} more", count(more as u64)));
     }
-    format!("there is {}", listed.join(", "))
+    format!("found: {}", listed.join(", "))
 }
 
 /// Who has samples, on which CPU.

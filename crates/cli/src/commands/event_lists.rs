@@ -11,8 +11,9 @@ use crate::exit::{bad_input, not_possible};
 /// Where event lists are looked for.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct EventListArgs {
-    /// Take event lists from this folder (or file) instead of those that were imported;
-    /// PMUSCOPE_EVENTS=DIR does the same
+    /// Read event lists from DIR (or a file)
+    ///
+    /// Instead of the imported ones. PMUSCOPE_EVENTS=DIR does the same.
     #[arg(long, value_name = "DIR")]
     events: Option<PathBuf>,
 }

@@ -21,7 +21,7 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum EventsCommand {
-    /// Take over event lists of vendors from files that you have; nothing is fetched.
+    /// Import vendors' event lists from files; downloads nothing
     Import(ImportArgs),
 }
 
@@ -29,17 +29,19 @@ enum EventsCommand {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   pmuscope events import perfmon            a download of https://github.com/intel/perfmon
-  pmuscope events import neoverse-n1.json   a specification of Arm's telemetry
-  pmuscope events import list.json          what perf list -j printed
-  pmuscope list l2                          events of lists are among the others then")]
+  pmuscope events import neoverse-n1.json   an Arm telemetry specification
+  pmuscope events import list.json          output of perf list -j
+  pmuscope list l2                          lists the imported events, too")]
 struct ImportArgs {
     /// Folders or files with event lists
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// Lists of all CPUs, not only of this one
+    /// Import lists of all CPUs, not only this one's
     #[arg(long)]
     all: bool,
-    /// Put them into this folder [default: $PMUSCOPE_EVENTS, or pmuscope/events in $XDG_DATA_HOME]
+    /// Store the lists in DIR
+    ///
+    /// [default: $PMUSCOPE_EVENTS, or pmuscope/events in $XDG_DATA_HOME]
     #[arg(long, value_name = "DIR")]
     to: Option<PathBuf>,
 }

@@ -16,27 +16,29 @@ use crate::exit::bad_input;
 #[derive(Debug, Clone, Default, clap::Args)]
 #[command(next_help_heading = "Filters")]
 pub(crate) struct FilterArgs {
-    /// Only these processes
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(i32).range(0..))]
+    /// Show only these processes
+    #[arg(short, long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(i32).range(0..))]
     pid: Vec<i32>,
-    /// Only these threads
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(i32).range(0..))]
+    /// Show only these threads
+    #[arg(short, long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(i32).range(0..))]
     tid: Vec<i32>,
-    /// Only threads with these names
+    /// Show only threads with these names (comm)
     #[arg(long, value_name = "LIST", value_delimiter = ',', alias = "comms")]
     comm: Vec<String>,
-    /// Only these CPUs, as "0-3,8"
-    #[arg(short = 'C', long, value_name = "CPUS")]
+    /// Show only these CPUs, as in 0-3,8
+    #[arg(short = 'C', long, value_name = "LIST")]
     cpu: Option<CpuSet>,
-    /// Only the CPUs of these nodes
-    #[arg(long, value_name = "NODES")]
+    /// Show only CPUs of these NUMA nodes
+    #[arg(long, value_name = "LIST")]
     node: Option<CpuSet>,
-    /// Only from START to STOP, seconds of the recording's clock; either may be left out. +START,+STOP
-    /// counts from the first sample, 10%-40% is that part of the recording, 10%/2 its second tenth
-    #[arg(long, value_name = "TIMES")]
+    /// Show only this time range: START,STOP or 10%-40%
+    ///
+    /// Seconds of the recording's clock, either end optional. +START,+STOP counts from the first
+    /// sample; 10%-40% is that part of the recording, 10%/2 its second tenth.
+    #[arg(long, value_name = "RANGE")]
     time: Option<Times>,
-    /// Only samples of this event; may be given several times
-    #[arg(short, long, value_name = "NAME")]
+    /// Show only samples of this event; repeatable
+    #[arg(short, long, value_name = "EVENT")]
     event: Vec<String>,
 }
 
@@ -44,10 +46,12 @@ pub(crate) struct FilterArgs {
 #[derive(Debug, Clone, Default, clap::Args)]
 #[command(next_help_heading = "Filters")]
 pub(crate) struct SymbolFilterArgs {
-    /// Only samples taken in a function whose name holds TEXT, or in one inlined there
+    /// Show only samples in functions whose name contains TEXT
+    ///
+    /// Functions inlined there count too.
     #[arg(long, value_name = "TEXT")]
     symbol_filter: Option<String>,
-    /// Only samples with such a function anywhere in their call stack
+    /// Show only samples with TEXT anywhere in the call stack
     #[arg(long, value_name = "TEXT")]
     focus: Option<String>,
 }
@@ -173,7 +177,7 @@ fn cpus_of(wanted: &CpuSet, metadata: &Metadata, path: &Path) -> anyhow::Result<
     }
     let file = path.display();
     let message = if nodes.is_empty() {
-        format!("{file} does not tell which CPUs are on which node. Try: --cpu LIST")
+        format!("{file} does not record which CPUs are on which NUMA node. Try: --cpu LIST")
     } else {
         format!("{file} has no node {missing}; it has {known}")
     };
@@ -190,7 +194,9 @@ fn ranges(times: &Times, recording: &RecordingFile) -> anyhow::Result<Vec<RangeI
         bad_input(message)
     };
     if recording.is_stream() {
-        return Err(refused("can be read only once. Save the stream to a file first"));
+        return Err(refused(
+            "is a stream, which can be read only once. Try: save it to a file first",
+        ));
     }
     let ends = ends(recording)?.ok_or_else(|| refused("has no samples with a time stamp"))?;
     Ok(times.ranges(ends))
@@ -288,6 +294,6 @@ mod tests {
         let args = FilterArgs { time, ..FilterArgs::default() };
         let stream = RecordingFile::open("/dev/null".as_ref()).unwrap();
         let error = args.filter(&stream, &[], &Metadata::default()).unwrap_err();
-        assert!(error.to_string().contains("Save the stream to a file first"), "{error}");
+        assert!(error.to_string().contains("Try: save it to a file first"), "{error}");
     }
 }

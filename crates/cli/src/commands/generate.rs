@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use clap::{CommandFactory as _, Subcommand, ValueEnum};
 use clap_complete::Generator as _;
 
-use crate::Cli;
 use crate::exit::{Exit, bad_input};
+use crate::{Cli, flag_table};
 
 /// Flags of `pmuscope generate`.
 #[derive(Debug, clap::Args)]
@@ -21,21 +21,27 @@ pub(crate) struct Args {
 /// What to generate.
 #[derive(Debug, Subcommand)]
 enum What {
-    /// Write manual pages, one for each command.
+    /// Write manual pages, one per command
     Man {
-        /// Folder to write them to; made if it is not there.
+        /// Write them to this folder, created if needed
         #[arg(long, value_name = "DIR")]
         out: PathBuf,
-        /// The date that they bear; without it none.
+        /// Date the pages [default: no date]
         #[arg(long, value_name = "YYYY-MM-DD", default_value = " ", hide_default_value = true)]
         date: String,
     },
-    /// Write what completes command lines in a shell.
+    /// Write the table of all flags, docs/flags.md
+    Flags {
+        /// Write it to this file
+        #[arg(long, value_name = "FILE")]
+        out: PathBuf,
+    },
+    /// Write completions for a shell
     Completions {
-        /// The shell that reads it.
+        /// Write for this shell
         #[arg(long, value_name = "SHELL")]
         shell: Shell,
-        /// Folder to write it to, under the name that the shell looks for; made if it is not there.
+        /// Write to this folder, under the name the shell expects
         #[arg(long, value_name = "DIR")]
         out: PathBuf,
     },
@@ -73,6 +79,9 @@ impl From<Shell> for clap_complete::Shell {
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let (written, what, out) = match args.what {
         What::Man { out, date } => (manual(&out, &date), "manual pages", out),
+        What::Flags { out } => {
+            (fs::write(&out, flag_table::page(&Cli::command())), "the table of flags", out)
+        }
         What::Completions { shell, out } => (completions(shell, &out), "completions", out),
     };
     written.map_err(|error| {
@@ -123,6 +132,8 @@ fn completions(shell: Shell, folder: &Path) -> io::Result<()> {
 fn visible(command: &clap::Command) -> clap::Command {
     let below = command.get_subcommands().filter(|below| !below.is_hide_set());
     let mut copy = clap::Command::new(command.get_name().to_owned())
+        .disable_help_flag(true)
+        .disable_version_flag(true)
         .args(command.get_arguments().filter(|arg| !arg.is_hide_set()))
         .subcommands(below.map(visible));
     if let Some(about) = command.get_about() {

@@ -15,7 +15,7 @@ use regex::RegexBuilder;
 
 use super::event_lists::EventListArgs;
 use crate::commands::doctor;
-use crate::commands::output::Form;
+use crate::commands::output::{Format, OutputArgs, forms};
 use crate::exit::{Exit, bad_input, not_possible};
 
 /// This process.
@@ -23,30 +23,48 @@ const SELF: i32 = 0;
 /// Any process, or any CPU.
 const ANY: i32 = -1;
 
+forms!(ListFormats: Text Json, "pmuscope/list/1");
+
+/// Categories of perf list, which are shown whole instead of by name.
+const CATEGORIES: [(&str, OfferGroup); 10] = [
+    ("hw", OfferGroup::Hardware),
+    ("hardware", OfferGroup::Hardware),
+    ("sw", OfferGroup::Software),
+    ("software", OfferGroup::Software),
+    ("cache", OfferGroup::Cache),
+    ("hwcache", OfferGroup::Cache),
+    ("pmu", OfferGroup::Unit),
+    ("list", OfferGroup::List),
+    ("tracepoint", OfferGroup::Tracepoint),
+    ("rawpmu", OfferGroup::Syntax),
+];
+
 /// Flags of `pmuscope list`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   pmuscope list                     every event, by kind
-  pmuscope list '^l2_rqsts|^dtlb'   those whose name matches, in any case
-  pmuscope list --details energy    all that is known of them
+  pmuscope list hw                  a category: hw, sw, cache, pmu or tracepoint
+  pmuscope list '^l2_rqsts|^dtlb'   events whose name matches, in any case
+  pmuscope list --details energy    everything known about them
   pmuscope list --events perfmon --json l2")]
 pub(crate) struct Args {
-    /// Events whose name matches this regular expression, in any case
+    /// Regular expression that event names match, in any case
+    ///
+    /// Or a category of perf list: hw, sw, cache, pmu, tracepoint.
     #[arg(value_name = "REGEX")]
     pattern: Option<String>,
-    /// Show everything that is known of each event
+    /// Show everything known about each event
     #[arg(long)]
     details: bool,
-    /// Print everything as one JSON object (schema pmuscope/list/1)
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: OutputArgs<ListFormats>,
     #[command(flatten)]
     lists: EventListArgs,
 }
 
 #[allow(clippy::needless_pass_by_value)] // all commands are called alike
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
-    let form = Form::printed(args.json);
+    let form = args.output.form()?;
     let machine = Machine::host();
     let catalog = MachineCatalog::new(&machine).map_err(not_possible)?;
     let found = args.lists.lists(&machine)?;
@@ -56,7 +74,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         Some(found) => catalog.with_lists(found.lists),
         None => catalog,
     };
-    let pattern = args.pattern.as_deref().unwrap_or("");
+    let category = args.pattern.as_deref().and_then(category);
+    let pattern = args.pattern.as_deref().filter(|_| category.is_none()).unwrap_or("");
     let wanted = RegexBuilder::new(pattern).case_insensitive(true).build().map_err(|error| {
         let why = error.to_string();
         let why = why.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
@@ -66,9 +85,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let mut all = inventory(&catalog, &is_wanted);
     notes.extend(all.notes);
     // Of lists for other CPUs there may be tens of thousands.
-    if args.pattern.is_some() {
+    if args.pattern.is_some() && category.is_none() {
         all.offers.extend(of_other_cpus(&catalog, &is_wanted));
     }
+    all.offers.retain(|offer| category.is_none_or(|group| offer.group == group));
     let mut trial = Trial::new(&machine);
     let rows: Vec<(Offer, Here)> = all
         .offers
@@ -80,15 +100,15 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         .collect();
     let exit = if rows.is_empty() { Exit::Incomplete } else { Exit::Done };
     if rows.is_empty() {
-        let pattern = escape(pattern);
+        let pattern = escape(args.pattern.as_deref().unwrap_or(""));
         match &from {
             None => say!(
-                "pmuscope: no event matches '{pattern}'. Try: pmuscope list, or lists of the CPU's \
-                 vendor: pmuscope events import DIR"
+                "warning: no event matches '{pattern}'. Try: pmuscope list, or pmuscope events import DIR \
+                 for the CPU vendor's lists"
             ),
             // More lists would not help: these are all that there is for this CPU.
             Some((path, events)) => say!(
-                "pmuscope: no event matches '{pattern}', among them {} for this CPU in {}. Try: \
+                "warning: no event matches '{pattern}', among them {} for this CPU in {}. Try: \
                  pmuscope list",
                 number::counted(*events, "event"),
                 escape(path)
@@ -96,12 +116,17 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         }
     }
     let view = ListView { pattern: args.pattern.as_deref(), rows, lists: from, notes };
-    let facts = args.json.then(doctor::facts).transpose()?;
+    let facts = (form.format == Format::Json).then(doctor::facts).transpose()?;
     let text = if args.details { details_text } else { list_text };
     form.either((LIST_SCHEMA, facts.as_ref()), &exit, ListReport::new(&view), |style| {
         text(&view, style)
     })?;
     Ok(exit)
+}
+
+/// The category that a word of perf list names.
+fn category(word: &str) -> Option<OfferGroup> {
+    CATEGORIES.iter().find(|(name, _)| *name == word).map(|(_, group)| *group)
 }
 
 /// Opens events and closes them again, each kind of question once.

@@ -16,7 +16,7 @@ use super::symbols::SymbolArgs;
 /// Flags of commands that read whole recordings.
 #[derive(Debug, clap::Args)]
 pub(super) struct LoadArgs {
-    /// Count an inlined function as part of the one it was inlined into
+    /// Count inlined functions as part of their caller
     #[arg(long)]
     pub(super) no_inline: bool,
     #[command(flatten)]

@@ -11,7 +11,7 @@ use pmuscope_report::{
 use super::filter::FilterArgs;
 use super::input::InputArgs;
 use super::metrics_flame;
-use super::output::{Form, Format, Formats, OutputArgs};
+use super::output::{Form, Format, OutputArgs, forms};
 use super::report::Limit;
 use super::symbols::SymbolArgs;
 use super::windows::{WindowArgs, chosen, is_whole};
@@ -25,37 +25,40 @@ const DEFAULT_ROWS: usize = 40;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   pmuscope record --strobe -- CMD                  windows of 300 cycles, one per million
-  pmuscope metrics                                 CPI and misses of each function, with intervals
-  pmuscope metrics --metrics basic,stalls --needs  more columns, and how long to record for ±5 %
-  pmuscope metrics perf.data --attribution none    windows count for the function they end in
+  pmuscope metrics                                 CPI and misses per function, with CIs
+  pmuscope metrics --metrics basic,stalls --needs  more columns, and recording time for ±5%
+  pmuscope metrics perf.data --attribution none    count windows for the function they end in
   pmuscope metrics --by line -o lines.csv
-  pmuscope metrics -o metrics.html                 a page, coloured by CPI
-  pmuscope metrics --color-by BM/KI -o misses.svg  a flame graph, coloured by branch misses
+  pmuscope metrics -o metrics.html                 a page, colored by CPI
+  pmuscope metrics --color-by BM/KI -o misses.svg  a flame graph, colored by branch misses
   pmuscope metrics --list                          all metrics with their formulas")]
 pub(crate) struct Args {
     #[command(flatten)]
     input: InputArgs,
     #[command(flatten)]
     output: OutputArgs<MetricsFormats>,
-    /// Metrics or groups of them, "all" for all; --list tells them
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "basic")]
+    /// Show these metrics or groups, or "all" (see --list)
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "basic")]
     metrics: Vec<String>,
-    /// Metric that colours functions in HTML and SVG [default: CPI where it was counted, else the
-    /// first that was]
+    /// Color functions in HTML and SVG by METRIC
+    ///
+    /// [default: CPI where it was counted, else the first that was]
     #[arg(long, value_name = "METRIC", alias = "colour-by")]
     color_by: Option<String>,
-    /// Show all metrics with their formulas, and read no recording
+    /// List all metrics with their formulas; read no recording
     #[arg(long)]
     list: bool,
-    /// Tell how many seconds more would bring every interval of a row to ±5 %
+    /// Show recording time needed for a ±5% CI per row
     #[arg(long)]
     needs: bool,
     #[command(flatten)]
     windows: WindowArgs,
-    /// Most rows, or "all" [default: 40; in HTML 500, in other formats all]
+    /// Show at most N rows, or "all" [default: 40]
+    ///
+    /// 500 in HTML, all in other forms.
     #[arg(long, value_name = "N")]
     limit: Option<Limit>,
-    /// Leave out rows below this share of all windows in percent
+    /// Hide rows below PERCENT of all windows
     #[arg(long, value_name = "PERCENT", default_value_t = 0.0)]
     percent_limit: f64,
     #[command(flatten)]
@@ -64,16 +67,7 @@ pub(crate) struct Args {
     symbols: SymbolArgs,
 }
 
-#[derive(Debug, Clone)]
-struct MetricsFormats;
-
-impl Formats for MetricsFormats {
-    const ALL: &[Format] =
-        &[Format::Text, Format::Json, Format::Csv, Format::Tsv, Format::Html, Format::Svg];
-    const OUTPUT: &str =
-        "Write to FILE, in the format that its name ends in: .html .svg .txt .json .csv .tsv";
-    const JSON: &str = "Print everything as one JSON object (schema pmuscope/metrics/1)";
-}
+forms!(MetricsFormats: Text Json Csv Tsv Html Svg, "pmuscope/metrics/1");
 
 impl Args {
     fn form(&self) -> anyhow::Result<Form> {
@@ -150,7 +144,7 @@ impl Args {
                 Ok(flame_svg(&flame, &recording.path().to_string_lossy(), &metrics_title(view)))
             }
             (Format::Svg, None) => Err(bad_input(
-                "no metric has its events in this recording, so nothing can be coloured. Try: pmuscope \
+                "no metric has its events in this recording, so nothing can be colored. Try: pmuscope \
                  metrics --list",
             )),
             (_, flame) => Ok(metrics_page(view, tints.as_ref(), flame.as_ref(), COMMIT)),

@@ -10,6 +10,7 @@ mod counting;
 mod details;
 mod diff;
 mod doctor;
+mod duration;
 mod empty;
 mod event_lists;
 mod events;
@@ -53,43 +54,60 @@ use crate::exit::Exit;
 /// What pmuscope can do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Tell what this machine can measure, what not, why, and what to type.
+    /// Check what this machine can measure, and how to fix the rest
     Doctor(doctor::Args),
-    /// List the events that can be counted here, and why others cannot.
+    /// List events that can be counted here
     List(list::Args),
-    /// Manage event lists of vendors.
+    /// Import vendors' event lists
     Events(events::Args),
-    /// Record samples of a program, of processes, or of the whole machine.
+    /// Record samples of a program, processes or the whole machine
+    ///
+    /// Writes perf.data, which `pmuscope report` and perf read. Reports its own overhead and every
+    /// lost sample.
     Record(Box<record::Args>),
-    /// Show where the samples of a recording went.
+    /// Show where the samples of a recording fall
+    ///
+    /// Functions by default; source lines, call trees, threads, CPUs and waits with --by,
+    /// --call-tree and --annotate. Every percentage has a 95% CI.
     Report(Box<report::Args>),
-    /// Show what runs now: functions, processes, CPUs and nodes, interval by interval.
+    /// Show live which functions, processes and CPUs are busy
     Top(Box<top::Args>),
-    /// Show metrics of each function, from short counter windows: cycles per instruction, misses.
+    /// Show metrics per function, such as cycles per instruction
+    ///
+    /// Metrics come from short counter windows, which `pmuscope record --strobe` takes.
     Metrics(Box<metrics::Args>),
-    /// Tell what changed between two recordings, or between two sets of them.
+    /// Compare two recordings function by function
+    ///
+    /// With several recordings on each side, confidence intervals include the variation from run to
+    /// run.
     Diff(Box<diff::Args>),
-    /// Put a recording and the symbols it needs into one file, to read on another machine.
+    /// Pack a recording and its symbols into one file
     Bundle(bundle::Args),
-    /// Show every sample and record of a recording, one by one.
+    /// List samples and records one by one
     Script(Box<script::Args>),
-    /// Count events of a program, of processes, or of the whole machine.
+    /// Count events of a program, processes or the whole machine
     Stat(Box<stat::Args>),
-    /// Count any number of events by running again, per unit of work, without taking turns.
+    /// Count more events than there are counters, without multiplexing
+    ///
+    /// Reruns the program until every event was counted, always enabled 100% of the time.
     Sweep(Box<sweep::Args>),
-    /// Tell who touches a variable: each hit with its thread, place, old and new value.
+    /// Trace accesses to a variable (watchpoints)
+    ///
+    /// Each hit has its thread, call site, old value and new value. Uses the CPU's debug registers.
     Watch(Box<watch::Args>),
-    /// Tell where memory and threads are on NUMA nodes, and what the kernel does about it.
+    /// Show and improve memory locality on NUMA nodes
     Numa(numa::Args),
-    /// Run a benchmark of the measuring itself.
+    /// Benchmark recorders, counters, breakpoints and memory
     Bench(bench::Args),
-    /// Put result files of repeated runs side by side.
+    /// Compare run files: ratios, confidence intervals, verdicts
+    ///
+    /// Reads the run files that stat, sweep, bench and lab run write with --json=FILE.
     Compare(compare::Args),
-    /// Run pmuscope in small virtual machines: other kernels, nodes, CPUs.
+    /// Run pmuscope in virtual machines: other kernels and topologies
     Lab(lab::Args),
-    /// Run one of the built-in programs under test.
+    /// Run a built-in test program with known behavior
     Workload(workload::Args),
-    /// Write files for packagers.
+    /// Write manual pages, shell completions and the flag table
     #[command(hide = true)]
     Generate(generate::Args),
 }

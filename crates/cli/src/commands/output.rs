@@ -5,14 +5,14 @@ use std::io::{self, BufWriter, Write};
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
-use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Arg, ArgMatches, Command, FromArgMatches, ValueEnum};
 use pmuscope_machine::{AtomicFile, Facts, FileKind, text_mark};
 use pmuscope_profile::export::{ExportedEvent, Source, firefox, folded, pprof};
 use pmuscope_profile::{Detail, GroupBy, TasksBy};
 use pmuscope_report::{
-    Flame, FlameLimits, PageLimits, Report, RowLimits, Separator, Style, Summary, flame_svg,
-    functions_delimited, html_page,
+    Flame, FlameLimits, PageLimits, Report, RowLimits, Separator, Style, Summary, escape_lines,
+    flame_svg, functions_delimited, html_page, number,
 };
 use serde::Serialize;
 
@@ -34,27 +34,27 @@ const INTERVALS: usize = 10_000;
 /// A form of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// Tables for people (.txt)
+    /// Tables (.txt)
     Text,
     /// One JSON object (.json)
     Json,
-    /// A table as comma-separated values (.csv)
+    /// Comma-separated values (.csv)
     Csv,
-    /// A table as tab-separated values (.tsv)
+    /// Tab-separated values (.tsv)
     Tsv,
-    /// A line per call stack, for programs that draw flame graphs (.folded)
+    /// One line per call stack, for flame graph tools (.folded)
     Folded,
-    /// A flame graph that zooms and searches in a browser (.svg)
+    /// Interactive flame graph (.svg)
     Svg,
-    /// One page with tables and charts, which needs no network (.html)
+    /// Self-contained page with tables and charts (.html)
     Html,
-    /// For go tool pprof and what reads its files (.pb.gz)
+    /// For go tool pprof and compatible tools (.pb.gz)
     Pprof,
     /// For profiler.firefox.com (.json.gz)
     Firefox,
-    /// A JSON object for each row (.jsonl)
+    /// One JSON object per row (.jsonl)
     JsonLines,
-    /// Columns, for data frames (.parquet)
+    /// Columns for data frames (.parquet)
     Parquet,
 }
 
@@ -75,40 +75,281 @@ const ENDINGS: [(&str, Format); 13] = [
     (".parquet", Format::Parquet),
 ];
 
-/// The formats that a command has.
+/// The forms that a command's result has.
 pub(crate) trait Formats: Clone + std::fmt::Debug + Send + Sync + 'static {
-    /// Those formats.
+    /// Those forms.
     const ALL: &[Format];
-    /// Help of `--output`, which names them.
-    const OUTPUT: &str;
-    /// Help of `--json`, which names the schema.
-    const JSON: &str;
+    /// The schema of its JSON.
+    const SCHEMA: &str;
+    /// What `-o` may name besides a result, for commands where it may: the flag's help says it.
+    const OTHER: Option<&str> = None;
+    /// What `--json` writes, where it is not one object.
+    const JSON: Format = Format::Json;
 }
 
-/// Where a result is written, and as what.
-#[derive(Debug, Clone, clap::Args)]
+/// Declares the forms of a command.
+macro_rules! forms {
+    ($name:ident: $($form:ident)+, $schema:literal) => {
+        #[derive(Debug, Clone)]
+        pub(crate) struct $name;
+
+        impl crate::commands::output::Formats for $name {
+            const ALL: &[crate::commands::output::Format] =
+                &[$(crate::commands::output::Format::$form),+];
+            const SCHEMA: &str = $schema;
+        }
+    };
+}
+pub(crate) use forms;
+
+/// Where a result is written, and as what: the same flags for every command that has a result.
+///
+/// ```text
+///  -o FILE             in the form that its ending names
+///  --format FORM       in this form, whatever the file is called
+///  --json[=FILE]       in this form, to FILE or to standard output; --csv the same
+///  --html=FILE         a page, which is not for a terminal
+/// ```
+///
+/// A command has the flags of the forms that it has. A value after a space belongs to the command line of the program
+/// that is run: `stat --json sleep 1` runs sleep.
+#[derive(Debug, Clone)]
 pub(crate) struct OutputArgs<F: Formats> {
-    #[arg(short, long, value_name = "FILE", help = F::OUTPUT)]
     output: Option<PathBuf>,
-    /// Write in this format, whatever the file is called
-    #[arg(long, value_name = "FORMAT", conflicts_with = "json", value_parser = parser::<F>())]
     format: Option<Format>,
-    #[arg(long, help = F::JSON)]
-    json: bool,
-    #[arg(skip)]
+    json: Option<Option<PathBuf>>,
+    csv: Option<Option<PathBuf>>,
+    html: Option<Option<PathBuf>>,
     of: PhantomData<F>,
 }
 
+/// Where help has them.
+const HEADING: &str = "Output";
+
+/// `--json[=FILE]`, `--csv[=FILE]`, `--html[=FILE]`.
+const OPTIONAL: [(&str, Format); 3] =
+    [("json", Format::Json), ("csv", Format::Csv), ("html", Format::Html)];
+
+/// A flag for one form: its file may be left out, and is never the next word.
+pub(super) fn of_form(name: &'static str, help: String) -> Arg {
+    Arg::new(name)
+        .long(name)
+        .value_name("FILE")
+        .num_args(0..=1)
+        .require_equals(true)
+        .value_parser(clap::value_parser!(PathBuf))
+        .help_heading(HEADING)
+        .help(help)
+}
+
+impl<F: Formats> clap::Args for OutputArgs<F> {
+    fn augment_args(command: Command) -> Command {
+        let endings: Vec<&str> = ENDINGS
+            .iter()
+            .filter(|(ending, format)| {
+                F::ALL.contains(format) && ![".htm", ".pprof"].contains(ending)
+            })
+            .map(|(ending, _)| *ending)
+            .collect();
+        let endings = endings.join(" ");
+        let short = match F::OTHER {
+            None => format!("Write the result to FILE: {endings}"),
+            Some(other) => format!("Write the result to FILE: {endings}; {other}"),
+        };
+        let long = format!("{short}. The ending sets the form; --format overrides it.");
+        let output = Arg::new("output")
+            .short('o')
+            .long("output")
+            .value_name("FILE")
+            .value_parser(clap::value_parser!(PathBuf))
+            .help_heading(HEADING)
+            .help(short)
+            .long_help(long);
+        let format = Arg::new("format")
+            .long("format")
+            .value_name("FORM")
+            .value_parser(parser::<F>())
+            .help_heading(HEADING)
+            .help("Use this form, whatever FILE is called");
+        let mut command = command.arg(output).arg(format);
+        for (name, format) in OPTIONAL {
+            if !F::ALL.contains(&format) && !(name == "json" && F::ALL.contains(&F::JSON)) {
+                continue;
+            }
+            let help = match name {
+                "json" => format!("Print JSON, or write it to FILE ({})", F::SCHEMA),
+                "csv" => "Print CSV, or write it to FILE".to_owned(),
+                _ => "Write a self-contained HTML page to FILE".to_owned(),
+            };
+            command = command.arg(of_form(name, help));
+        }
+        command
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl<F: Formats> FromArgMatches for OutputArgs<F> {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let of = |name: &str| {
+            let is_given = matches.try_contains_id(name).unwrap_or(false);
+            is_given.then(|| matches.get_one::<PathBuf>(name).cloned())
+        };
+        Ok(Self {
+            output: matches.get_one::<PathBuf>("output").cloned(),
+            format: matches.get_one::<Format>("format").copied(),
+            json: of("json"),
+            csv: of("csv"),
+            html: of("html"),
+            of: PhantomData,
+        })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
 impl<F: Formats> OutputArgs<F> {
-    /// The format that was asked for, else the one that the file's name ends in, else text.
+    /// Whether any of them was given.
+    pub(crate) fn is_asked(&self) -> bool {
+        self.output.is_some() || self.format.is_some() || self.of_forms().next().is_some()
+    }
+
+    /// Flags of one form that were given, with their files.
+    fn of_forms(&self) -> impl Iterator<Item = (&'static str, Format, Option<&Path>)> {
+        let all = [
+            ("json", F::JSON, &self.json),
+            ("csv", Format::Csv, &self.csv),
+            ("html", Format::Html, &self.html),
+        ];
+        all.into_iter().filter_map(|(name, format, given)| {
+            given.as_ref().map(|file| (name, format, file.as_deref()))
+        })
+    }
+
+    /// Whether this form was asked for by its flag.
+    pub(crate) fn asks_for(&self, format: Format) -> bool {
+        self.of_forms().any(|(_, asked, _)| asked == format)
+    }
+
+    /// The file of `-o`.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        self.output.as_deref()
+    }
+
+    /// The file of the flag of a form.
+    pub(crate) fn file_of(&self, format: Format) -> Option<PathBuf> {
+        let (_, _, file) = self.of_forms().find(|(_, asked, _)| *asked == format)?;
+        file.map(Path::to_owned)
+    }
+
+    /// The one form that was asked for, else the one that the file's name ends in, else text.
     ///
     /// # Errors
-    /// If nothing tells which one it is to be.
+    /// If there are two, or nothing names one.
     pub(crate) fn form(&self) -> anyhow::Result<Form> {
-        let asked = if self.json { Some(Format::Json) } else { self.format };
-        let format = Format::choose(asked, self.output.as_deref(), F::ALL, "--format json")?;
-        Ok(Form::new(format, self.output.as_deref()))
+        let mut asked = self.of_forms();
+        let Some((name, format, file)) = asked.next() else {
+            let file = self.output.as_deref();
+            let format = Format::choose(self.format, file, F::ALL)?;
+            return Ok(Form::new(format, file));
+        };
+        let other = asked.next().map(|(other, ..)| other).or(self.format.map(|_| "format"));
+        if let Some(other) = other {
+            return Err(bad_input(format!(
+                "--{name} and --{other} name two forms of one result. Try: one of them"
+            )));
+        }
+        if let (Some(one), Some(two)) = (file, &self.output) {
+            let (one, two) = (one.display(), two.display());
+            let text = format!("--{name}={one} and -o {two} are two files. Try: one of them");
+            return Err(bad_input(text));
+        }
+        let file = file.or(self.output.as_deref());
+        if format == Format::Html && file.is_none() {
+            return Err(needs_a_file());
+        }
+        Ok(Form::new(format, file))
     }
+
+    /// All forms that were asked for, each with its file: for commands that write several at once.
+    ///
+    /// # Errors
+    /// If nothing names the form of a file.
+    pub(crate) fn results(&self) -> anyhow::Result<Results> {
+        let mut results = Results::default();
+        for (name, _, file) in self.of_forms() {
+            let file = file.map(Path::to_owned);
+            match name {
+                "json" => (results.printed, results.json) = (file.is_none(), file),
+                "csv" => results.csv = Some(file),
+                _ => results.html = file,
+            }
+        }
+        match self.format {
+            Some(Format::Json) => results.printed = true,
+            Some(Format::Csv) => results.csv = Some(None),
+            _ => {}
+        }
+        let is_page = self.format == Some(Format::Html) || matches!(self.html, Some(None));
+        let is_lines = matches!(results.csv, Some(None));
+        let file = self.output.as_deref();
+        match file.filter(|file| !is_stdout(file)) {
+            None if is_page => return Err(needs_a_file()),
+            None => results.text = file.map(Path::to_owned),
+            Some(file) if is_page => results.html = Some(file.to_owned()),
+            Some(file) if is_lines => results.csv = Some(Some(file.to_owned())),
+            Some(file) if results.printed || self.format.is_some() => {
+                results.text = Some(file.to_owned());
+            }
+            Some(file) => match Format::choose(None, Some(file), F::ALL) {
+                Ok(format) => results.add(format, file),
+                Err(_) if F::OTHER.is_some() => results.other = Some(file.to_owned()),
+                Err(error) => return Err(error),
+            },
+        }
+        Ok(results)
+    }
+}
+
+/// Files of a command that writes several results at once.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Results {
+    /// JSON is printed instead of text.
+    pub(crate) printed: bool,
+    /// Where JSON is kept.
+    pub(crate) json: Option<PathBuf>,
+    /// Comma-separated values, with their file where they are not printed.
+    pub(crate) csv: Option<Option<PathBuf>>,
+    /// The page.
+    pub(crate) html: Option<PathBuf>,
+    /// The picture.
+    pub(crate) svg: Option<PathBuf>,
+    /// Where what would be printed goes.
+    pub(crate) text: Option<PathBuf>,
+    /// What `-o` names that is not a result.
+    pub(crate) other: Option<PathBuf>,
+}
+
+impl Results {
+    fn add(&mut self, format: Format, file: &Path) {
+        let file = Some(file.to_owned());
+        match format {
+            Format::Json => self.json = file,
+            Format::Html => self.html = file,
+            Format::Svg => self.svg = file,
+            Format::Csv => self.csv = Some(file),
+            _ => self.text = file,
+        }
+    }
+}
+
+pub(super) fn needs_a_file() -> anyhow::Error {
+    bad_input("--html needs its file, since a page is not for a terminal. Try: --html=x.html")
 }
 
 /// One of the formats of a command.
@@ -132,11 +373,6 @@ impl Form {
         let output = Output::to(file);
         let style = if output.is_file() { Style::PLAIN } else { terminal::style() };
         Self { begun: Invocation::now(), format, output, style }
-    }
-
-    /// Of a command that prints text or JSON, as its flag says.
-    pub(crate) fn printed(json: bool) -> Self {
-        Self::new(if json { Format::Json } else { Format::Text }, None)
     }
 
     /// Asks, before anything is measured, whether the file can be written.
@@ -207,29 +443,15 @@ impl Form {
 }
 
 impl Format {
-    /// What a report has.
-    pub(crate) const ALL: &[Self] = &[
-        Self::Text,
-        Self::Json,
-        Self::Csv,
-        Self::Tsv,
-        Self::Folded,
-        Self::Svg,
-        Self::Html,
-        Self::Pprof,
-        Self::Firefox,
-    ];
-
     /// The one that was asked for, else the one that the file's name ends in; text where there is neither. `offered`
-    /// are those that the command has, `example` says how to name one.
+    /// are those that the command has.
     ///
     /// # Errors
-    /// If nothing tells which one it is to be.
+    /// If nothing names one.
     pub(crate) fn choose(
         asked: Option<Self>,
         file: Option<&Path>,
         offered: &[Self],
-        example: &str,
     ) -> anyhow::Result<Self> {
         if let Some(format) = asked {
             return Ok(format);
@@ -241,9 +463,15 @@ impl Format {
         known.map(|(_, format)| *format).ok_or_else(|| {
             let endings: Vec<&str> = endings().map(|(ending, _)| *ending).collect();
             let (file, known) = (file.display(), endings.join(", "));
-            bad_input(format!("cannot tell the format of {file} by its name. Known are {known}; or name one: {example}"),
-            )
+            bad_input(format!(
+                "the ending of {file} names no form. Try: one of {known}, or --format FORM"
+            ))
         })
+    }
+
+    /// Whether a name ends in one of the forms `offered`.
+    pub(crate) fn is_named_by(file: &Path, offered: &[Self]) -> bool {
+        !is_stdout(file) && Self::choose(None, Some(file), offered).is_ok()
     }
 
     /// Whether it is made of counts, by [`write()`]; else of the profile's rows.
@@ -377,7 +605,9 @@ impl Output {
         out.into_inner()
             .map_err(std::io::IntoInnerError::into_error)
             .and_then(AtomicFile::finish)
-            .map_err(|error| self.cannot(error))
+            .map_err(|error| self.cannot(error))?;
+        wrote(path);
+        Ok(())
     }
 
     fn cannot(&self, error: io::Error) -> anyhow::Error {
@@ -386,6 +616,17 @@ impl Output {
             Some(path) => error.context(format!("cannot write {}", path.display())),
             None => error.context("cannot write to standard output"),
         }
+    }
+}
+
+/// Says that a file was written, and how large it is.
+pub(crate) fn wrote(path: &Path) {
+    // A pipe or a device has no size.
+    if let Ok(found) = std::fs::metadata(path)
+        && found.is_file()
+    {
+        let name = path.to_string_lossy();
+        say!("wrote {} ({})", escape_lines(&name), number::bytes(found.len()));
     }
 }
 

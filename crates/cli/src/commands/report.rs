@@ -18,31 +18,35 @@ use crate::commands::views::{View, ViewArgs};
 use crate::commands::waits;
 use crate::exit::{Exit, bad_input};
 
-use super::output::{self, Form, Format, Formats, OutputArgs};
+use super::output::{self, Form, Format, OutputArgs, forms};
 
 /// Flags of `pmuscope report`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  pmuscope report                         where the samples of ./pmuscope.data went
-  pmuscope report perf.data --modules     which files have symbols, which not, and what to do
-  pmuscope report -o profile.html         one page: tables, flame graph, CPUs over time
-  pmuscope report --comm db --time 10%-40%   of one program, from a tenth to four tenths of the time
-  pmuscope report --annotate parse        one function: its source lines and instructions with their samples
-  pmuscope report --by branch             branches from function to function, as the CPU kept them
-  pmuscope report --by wait               where threads wait and who wakes them, of record --off-cpu
+  pmuscope report                         functions by samples, of ./pmuscope.data
+  pmuscope report perf.data --modules     where symbols come from, and which are missing
+  pmuscope report -o profile.html         a page: flame graph, tables, CPUs over time
+  pmuscope report --comm db --time 10%-40%   one program, part of the time
+  pmuscope report --annotate parse        one function: source lines and instructions
+  pmuscope report --by branch             branches between functions (record -b)
+  pmuscope report --by wait               where threads wait, and what wakes them (record --off-cpu)
   pmuscope report --json | jq '.events[0].functions[0]'")]
 pub(crate) struct Args {
     #[command(flatten)]
     input: InputArgs,
     #[command(flatten)]
     output: OutputArgs<ReportFormats>,
-    /// Show modules instead of functions: where their symbols are, or why not and what to do
+    /// Show DSOs and where their symbols come from
+    ///
+    /// DSO: the binary or shared library. For files without symbols, the reason and what to do.
     #[arg(long)]
     modules: bool,
-    /// Most rows per event, or "all" [default: 40, of --call-tree 200; with --json all]
+    /// Show at most N rows per event, or "all" [default: 40]
+    ///
+    /// 200 with --call-tree, all in JSON.
     #[arg(long, value_name = "N")]
     limit: Option<Limit>,
-    /// Leave out rows below this share in percent
+    /// Hide rows below PERCENT
     #[arg(long, value_name = "PERCENT", default_value_t = 0.0)]
     percent_limit: f64,
     #[command(flatten)]
@@ -53,15 +57,7 @@ pub(crate) struct Args {
     load: LoadArgs,
 }
 
-#[derive(Debug, Clone)]
-struct ReportFormats;
-
-impl Formats for ReportFormats {
-    const ALL: &[Format] = Format::ALL;
-    const OUTPUT: &str = "Write to FILE, in the format that its name ends in: .html .svg .folded .csv .tsv \
-                          .pb.gz .json.gz .json .txt";
-    const JSON: &str = "Print everything as one JSON object (schema pmuscope/report/1)";
-}
+forms!(ReportFormats: Text Json Csv Tsv Folded Svg Html Pprof Firefox, "pmuscope/report/1");
 
 /// A number of rows.
 #[derive(Debug, Clone, Copy)]
@@ -153,9 +149,9 @@ impl Args {
 
 #[allow(clippy::needless_pass_by_value)] // all commands are called alike
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
+    let form = args.form()?;
     let path = args.input.path()?;
     let file = path.to_string_lossy();
-    let form = args.form()?;
     let format = form.format;
     let limits = args.limits(format);
     let (rows, intervals) = match limits.rows {

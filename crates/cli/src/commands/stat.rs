@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::AsFd as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Context as _;
@@ -26,53 +26,67 @@ use pmuscope_report::{
     LineFormat, Style, Tool, counts_lines, counts_notes, counts_text, intervals_text, to_json,
 };
 
-use super::bench::runs::{PreflightCpus, RunOutputArgs, begin, keep, tell_concerns};
+use super::bench::runs::{PreflightCpus, RunOutput, begin, keep, tell_concerns};
 use super::counting::{
     Absent, Asked, CountingProgress, UnitArgs, UserMode, add_absent, by_default, name_units,
     refused,
 };
 use super::doctor;
 use super::event_lists::{EventListArgs, catalog};
+use super::output::{Format, Formats, OutputArgs, wrote};
 use super::program;
 use super::target::{COMMAND, RUNNING, TargetArgs, WHILE, describe};
 use super::versus::{VersusArgs, name_arms};
+use crate::commands::duration;
 use crate::exit::{Exit, bad_input, beside, not_possible};
 use crate::replace;
 use crate::signals::stop_pipe;
 use crate::terminal;
 
+/// Forms of counts: a file of any other name has the text, as perf's does.
+#[derive(Debug, Clone)]
+pub(crate) struct StatFormats;
+
+impl Formats for StatFormats {
+    const ALL: &[Format] = &[Format::Text, Format::Json, Format::Csv, Format::Html];
+    const SCHEMA: &str = "pmuscope/runs/1";
+    const OTHER: Option<&str> = Some("any other name: text");
+}
+
 /// Flags of `pmuscope stat`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  pmuscope stat -- make -j8                      what a command takes
-  pmuscope stat -r 5 -e page-faults,cs -- ./a    five runs, means with 95 % intervals
-  pmuscope stat -a --per-node -- sleep 10        the whole machine, by node
-  pmuscope stat -I 1000 -p 4711                  a running process, every second
+  pmuscope stat -- make -j8                      count a command's events
+  pmuscope stat -r 5 -e page-faults,cs -- ./a    five runs, means with 95% CIs
+  pmuscope stat -a --per-node -- sleep 10        the whole machine, per NUMA node
+  pmuscope stat -I 1s -p 4711                    a running process, every second
   pmuscope stat --per packet=10e6 -- ./basic1    per unit of work
-  pmuscope stat --json=a.json -r 10 -- ./a       for pmuscope compare
-  pmuscope stat -r 20 --vs './b -x' -- ./a       what differs, by interleaved runs")]
+  pmuscope stat -o a.json -r 10 -- ./a           for pmuscope compare
+  pmuscope stat -r 20 --vs './b -x' -- ./a       compare two commands by interleaved runs")]
 pub(crate) struct Args {
     #[command(flatten)]
     target: TargetArgs<{ RUNNING | COMMAND | WHILE }>,
-    /// Do not follow children
+    /// Do not count children
     #[arg(short = 'i', long, help_heading = "Target")]
     no_inherit: bool,
-    /// Events, as perf writes them; in braces they are counted at the same time; may be given several
-    /// times
-    #[arg(short, long, value_name = "EVENT,…", help_heading = "Events")]
+    /// Count these events, in perf's syntax; repeatable
+    ///
+    /// Events in braces are counted together.
+    #[arg(short, long, value_name = "EVENT", help_heading = "Events")]
     event: Vec<String>,
-    /// Metrics or groups of them whose formulas are computed where their events are counted ["all" of
-    /// them]; pmuscope metrics --list tells them
+    /// Compute these metrics or groups, or "all"
+    ///
+    /// Where their events are counted; pmuscope metrics --list shows them.
     #[arg(
         short = 'M',
         long,
-        value_name = "NAMES",
+        value_name = "LIST",
         value_delimiter = ',',
         default_value = "all",
         help_heading = "Events"
     )]
     metrics: Vec<String>,
-    /// Run each command N times [with --vs 10]
+    /// Run each command N times [with --vs: 10]
     #[arg(
         short,
         long,
@@ -84,38 +98,35 @@ pub(crate) struct Args {
     repeat: usize,
     #[command(flatten)]
     versus: VersusArgs,
-    /// Read counts every MS milliseconds and print them at once
-    #[arg(short = 'I', long, value_name = "MS", help_heading = "Runs")]
+    /// Print counts every DURATION (a plain number: ms)
+    #[arg(short = 'I', long = "interval", alias = "interval-print", value_name = "DURATION", value_parser = duration::milliseconds, help_heading = "Runs")]
     interval_print: Option<u64>,
-    /// End after N intervals
+    /// Stop after N intervals
     #[arg(long, value_name = "N", requires = "interval_print", help_heading = "Runs")]
     interval_count: Option<usize>,
-    /// Begin to count MS milliseconds after the command
-    #[arg(short = 'D', long, value_name = "MS", help_heading = "Runs")]
+    /// Start counting after DURATION (a plain number: ms)
+    #[arg(short = 'D', long, value_name = "DURATION", value_parser = duration::milliseconds, help_heading = "Runs")]
     delay: Option<u64>,
-    /// End after MS milliseconds
-    #[arg(long, value_name = "MS", help_heading = "Runs")]
+    /// Stop after DURATION (a plain number: ms)
+    #[arg(long, value_name = "DURATION", value_parser = duration::milliseconds, help_heading = "Runs")]
     timeout: Option<u64>,
     #[command(flatten)]
     units: UnitArgs,
     #[command(flatten)]
     parts: Parts,
-    /// Print values separated by SEP, in perf's order of fields
+    /// Print values separated by SEP, in perf's order
     #[arg(short = 'x', long, value_name = "SEP", help_heading = "Output")]
     field_separator: Option<String>,
-    /// Print a JSON object for each figure, with perf's names
+    /// Print one JSON object per metric, in perf's names
     #[arg(short = 'j', conflicts_with = "field_separator", help_heading = "Output")]
     json_lines: bool,
-    /// Print to FILE
-    #[arg(short, long, value_name = "FILE", help_heading = "Output")]
-    output: Option<PathBuf>,
-    /// Add to the FILE of -o
-    #[arg(long, requires = "output", help_heading = "Output")]
+    /// Append to the FILE of -o
+    #[arg(long, help_heading = "Output")]
     append: bool,
     #[command(flatten, next_help_heading = "Output")]
-    results: RunOutputArgs,
-    /// The program to run
-    #[arg(trailing_var_arg = true, value_name = "CMD")]
+    results: OutputArgs<StatFormats>,
+    /// Program to run
+    #[arg(trailing_var_arg = true, value_name = "CMD", help_heading = "Target")]
     command: Vec<OsString>,
 }
 
@@ -123,22 +134,22 @@ pub(crate) struct Args {
 #[derive(Debug, Clone, Copy, clap::Args)]
 #[group(multiple = false)]
 struct Parts {
-    /// Each CPU by itself
+    /// Show each CPU separately
     #[arg(short = 'A', long, help_heading = "Sums")]
     no_aggr: bool,
-    /// Sums of the CPUs of each core
+    /// Sum per core
     #[arg(long, help_heading = "Sums")]
     per_core: bool,
-    /// Sums of the CPUs of each die
+    /// Sum per die
     #[arg(long, help_heading = "Sums")]
     per_die: bool,
-    /// Sums of the CPUs of each processor
+    /// Sum per socket
     #[arg(long, help_heading = "Sums")]
     per_socket: bool,
-    /// Sums of the CPUs of each node of memory
+    /// Sum per NUMA node
     #[arg(long, help_heading = "Sums")]
     per_node: bool,
-    /// Each thread by itself (-p, -t)
+    /// Show each thread separately (with -p or -t)
     #[arg(long, help_heading = "Sums")]
     per_thread: bool,
 }
@@ -178,9 +189,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     name_units(&mut units, &events);
     let not_computed = not_computed(&args, &metrics, &events);
     for (metric, needs) in &not_computed {
-        say!("-M {metric}: not computed, for not all of {needs} is counted here");
+        say!("warning: -M {metric}: not computed, since not all of {needs} are counted here");
     }
-    args.results.check()?;
+    let output = args.run_output()?;
+    output.check()?;
     let of_arms: Vec<Options> = commands
         .iter()
         .map(|command| Options { command: command.clone(), ..options.clone() })
@@ -203,8 +215,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         Some(commands) => format!("{} while {commands} ran", describe(&options.target, &[])),
     };
     file.parameters.insert("target".to_owned(), about);
-    let mut lines = ResultLines::new(&args, &metrics)?;
-    let stat = Stat { args: &args, options: &options, counters, absent, aggregation, units };
+    let mut lines = ResultLines::new(&args, &output, &metrics)?;
+    let kept = output.path();
+    let stat = Stat { args: &args, kept, options: &options, counters, absent, aggregation, units };
     let exit = match stat.count(&mut file, &mut lines) {
         // What was measured is kept, and shown.
         Err(error) if file.runs.len() > 1 => {
@@ -242,7 +255,30 @@ fn not_computed(args: &Args, metrics: &Metrics, events: &[&Event]) -> Vec<(Strin
 
 impl Args {
     fn format_is_lines(&self) -> bool {
-        self.field_separator.is_some() || self.json_lines
+        self.field_separator.is_some() || self.json_lines || self.results.asks_for(Format::Csv)
+    }
+
+    /// What separates the fields of lines.
+    fn separator(&self) -> Option<&str> {
+        let of_csv = || self.results.asks_for(Format::Csv).then_some(",");
+        self.field_separator.as_deref().or_else(of_csv)
+    }
+
+    /// Where results go. `-x` and `-j` write lines to the file of `-o`, whatever it is called, as perf does.
+    fn run_output(&self) -> anyhow::Result<RunOutput> {
+        let mut output = RunOutput::of(&self.results)?;
+        let results = &mut output.results;
+        if self.field_separator.is_some() || self.json_lines {
+            results.other = self.results.file().map(Path::to_owned).or(results.other.take());
+            if results.other.is_some() {
+                results.json = self.results.file_of(Format::Json);
+                results.html = self.results.file_of(Format::Html);
+            }
+        }
+        // The counts are printed by this command itself, there.
+        let lines = results.csv.take().flatten();
+        results.other = lines.or(results.other.take()).or(results.text.take());
+        Ok(output)
     }
 
     /// Validated; with what was asked for and the machine does not have, and what sums are over.
@@ -256,6 +292,9 @@ impl Args {
         if self.repeat == 0 {
             return Err(bad_input("-r 0: no run, so nothing would be counted. Try: -r 5"));
         }
+        if self.append && self.results.file().is_none() {
+            return Err(bad_input("--append adds to a file. Try: -o FILE --append"));
+        }
         if self.interval_print == Some(0) {
             return Err(bad_input("-I 0: an interval has at least 1 millisecond. Try: -I 1000"));
         }
@@ -268,8 +307,8 @@ impl Args {
         }
         if self.interval_print.is_some() && units.are_of_whole_runs() {
             return Err(bad_input(
-                "-I: --per, --per-from, --per-file and --metric-from tell the work of a whole run, not of its \
-                 intervals. Try --per-event, or without -I",
+                "-I: --per, --per-from, --per-file and --metric-from are the work of a whole run, not of its intervals. \
+                 Try: --per-event, or without -I",
             ));
         }
         let Asked { groups, absent } = asked(self, units.events(), &target, machine)?;
@@ -292,8 +331,8 @@ impl Args {
 
 impl Args {
     /// The file of -o.
-    fn file(&self, path: &Path) -> anyhow::Result<File> {
-        let is_text = !self.json_lines && !self.results.is_printed();
+    fn file(&self, path: &Path, is_printed: bool) -> anyhow::Result<File> {
+        let is_text = !self.json_lines && !is_printed;
         if !self.append {
             let kind = match (is_text, self.json_lines) {
                 (true, _) => FileKind::Text,
@@ -318,6 +357,8 @@ impl Args {
 /// All runs of one command line.
 struct Stat<'a> {
     args: &'a Args,
+    /// Where results are kept.
+    kept: Option<&'a Path>,
     options: &'a Options,
     /// One for each command.
     counters: Vec<RepeatedCount<'a>>,
@@ -344,10 +385,8 @@ impl Stat<'_> {
         let clock = Instant::now();
         let arms = self.counters.len();
         let mut ends: Vec<RunEnd> = Vec::new();
-        let mut watch = Keeping {
-            path: self.args.results.path(),
-            progress: (arms > 1).then(|| CountingProgress::new(None)),
-        };
+        let mut watch =
+            Keeping { path: self.kept, progress: (arms > 1).then(|| CountingProgress::new(None)) };
         let plan = Plan::interleaved(1, arms, self.args.repeat, Plan::random_seed());
         let made = plan.make_runs(
             file,
@@ -474,7 +513,7 @@ fn asked<'a>(
     if let Some(user) = UserMode::of(machine, target)
         && user.limit(&mut asked)
     {
-        say!("pmuscope: {}", user.notice());
+        say!("note: {}", user.notice());
     }
     if let ([], Some((event, why))) = (&asked.groups[..], asked.absent.first()) {
         return Err(not_possible(format!("{event}: {why}")));
@@ -501,6 +540,7 @@ fn chosen_metrics(names: &[String]) -> anyhow::Result<Metrics> {
 /// Where results go.
 struct ResultLines<'a> {
     args: &'a Args,
+    output: &'a RunOutput,
     metrics: &'a Metrics,
     out: Box<dyn Write>,
     /// Heads of columns were printed.
@@ -510,18 +550,22 @@ struct ResultLines<'a> {
 }
 
 impl<'a> ResultLines<'a> {
-    fn new(args: &'a Args, metrics: &'a Metrics) -> anyhow::Result<Self> {
-        let out: Box<dyn Write> = match &args.output {
+    fn new(args: &'a Args, output: &'a RunOutput, metrics: &'a Metrics) -> anyhow::Result<Self> {
+        let out: Box<dyn Write> = match Self::path(output) {
             None => Box::new(std::io::stdout()),
-            Some(path) if path.as_os_str() == "-" => Box::new(std::io::stdout()),
-            Some(path) => Box::new(args.file(path)?),
+            Some(path) => Box::new(args.file(path, output.is_printed())?),
         };
-        Ok(Self { args, metrics, out, begun: false, failed: None })
+        Ok(Self { args, output, metrics, out, begun: false, failed: None })
+    }
+
+    /// The file that has what would be printed.
+    fn path(output: &RunOutput) -> Option<&Path> {
+        output.results.other.as_deref().filter(|path| path.as_os_str() != "-")
     }
 
     /// Whether results are printed while they come.
     fn is_live(&self) -> bool {
-        self.args.interval_print.is_some() && !self.args.results.is_printed()
+        self.args.interval_print.is_some() && !self.output.is_printed()
     }
 
     fn show_interval(
@@ -548,8 +592,8 @@ impl<'a> ResultLines<'a> {
     }
 
     fn format(&self) -> Option<LineFormat> {
-        match &self.args.field_separator {
-            Some(separator) => Some(LineFormat::Separated(separator.clone())),
+        match self.args.separator() {
+            Some(separator) => Some(LineFormat::Separated(separator.to_owned())),
             None => self.args.json_lines.then_some(LineFormat::Json),
         }
     }
@@ -562,11 +606,12 @@ impl<'a> ResultLines<'a> {
     }
 
     fn finish(mut self, file: &RunFile) -> anyhow::Result<()> {
-        let style = match self.args.output {
+        let path = Self::path(self.output);
+        let style = match path {
             Some(_) => Style::PLAIN,
             None => terminal::style(),
         };
-        let text = match (self.args.results.is_printed(), self.format()) {
+        let text = match (self.output.is_printed(), self.format()) {
             (true, _) => to_json(file)?,
             // Lines were printed as they came; what they lack has its reasons below them.
             (_, None) if self.is_live() => counts_notes(file, self.metrics, &style),
@@ -576,8 +621,11 @@ impl<'a> ResultLines<'a> {
         };
         self.print(&text);
         // What cannot be saved is seen at least.
-        self.args.results.write(file)?;
-        let what = match self.args.output.as_ref().filter(|path| path.as_os_str() != "-") {
+        self.output.write(file)?;
+        if let (Some(path), None) = (path, &self.failed) {
+            wrote(path);
+        }
+        let what = match path {
             Some(path) => format!("cannot write {}", path.display()),
             None => "cannot write to standard output".to_owned(),
         };

@@ -22,7 +22,7 @@ const EVENT: &str = "cycles:u";
 
 /// Values of `--disturb`.
 pub(super) const DISTURBANCES: [(&str, &str, Disturb); 3] = [
-    ("period", "Somebody else sets a period", Disturb::Period),
+    ("period", "Another event sets a period", Disturb::Period),
     ("throttle", "The kernel suspends sampling", Disturb::Throttle),
     ("hotplug", "The last CPU goes offline and comes back", Disturb::Hotplug),
 ];
@@ -43,7 +43,7 @@ pub(super) fn run(seconds: f64, disturb: &[Disturb]) -> anyhow::Result<Exit> {
         .map_err(not_possible)?;
     // Standard output may be closed.
     for left in check.disturbances.iter().filter_map(|it| it.left.as_ref()) {
-        say!("pmuscope: {}", how_to_put_right(left));
+        say!("warning: {}", how_to_put_right(left));
     }
     let text = text(&check);
     terminal::print(&text)?;
@@ -63,7 +63,7 @@ fn how_to_put_right(left: &Left) -> String {
     let Left { path, before, why } = left;
     let path = path.display();
     format!(
-        "{path} could not be put right: {why}. It was {before}. Try: echo {before} | sudo tee {path}"
+        "{path} could not be restored: {why}. It was {before}. Try: echo {before} | sudo tee {path}"
     )
 }
 
@@ -129,10 +129,10 @@ fn disturbed(disturbance: &Disturbance, interrupted: bool) -> String {
         return format!("{what}, CPU {cpu}: not tried: {why}");
     }
     if let Some(Left { path, why, .. }) = left {
-        return format!("{what}, CPU {cpu}: {} could not be put right: {why}", path.display());
+        return format!("{what}, CPU {cpu}: {} could not be restored: {why}", path.display());
     }
     if interrupted && !is_repaired(disturbance) {
-        return format!("{what}, CPU {cpu}: cut short and put right");
+        return format!("{what}, CPU {cpu}: cut short and restored");
     }
     let seen = match seen_as {
         None => "not seen",
@@ -179,7 +179,7 @@ mod tests {
         let check = check(Some(left), false);
         assert!(!holds(&check));
         let text = text(&check);
-        assert!(text.contains("could not be put right: Permission denied"), "{text}");
+        assert!(text.contains("could not be restored: Permission denied"), "{text}");
         assert!(text.contains("does not hold") && !text.contains("not tried"), "{text}");
     }
 
@@ -189,7 +189,7 @@ mod tests {
         check.disturbances[0].seen_as = None;
         assert!(!holds(&check));
         let text = text(&check);
-        assert!(text.contains("cut short and put right"), "{text}");
+        assert!(text.contains("cut short and restored"), "{text}");
         assert!(text.contains("no verdict") && !text.contains("holds here"), "{text}");
     }
 }

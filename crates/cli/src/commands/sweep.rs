@@ -16,7 +16,7 @@ use pmuscope_measure::topdown;
 use pmuscope_measure::{Concern, Labels, Origin, Plan, RunFile, load};
 use pmuscope_report::{number, sweep_text};
 
-use super::bench::runs::{PreflightCpus, RunOutputArgs, begin, tell_concerns};
+use super::bench::runs::{PreflightCpus, RunOutput, RunOutputArgs, begin, tell_concerns};
 use super::counting::{
     Absent, Asked, CountingProgress, UnitArgs, UserMode, by_reason, name_units, refused, select,
 };
@@ -25,6 +25,7 @@ use super::event_lists::{EventListArgs, catalog};
 use super::program;
 use super::target::{COMMAND, RUNNING, TargetArgs, describe};
 use super::versus::{VersusArgs, name_arms};
+use crate::commands::duration;
 use crate::exit::{Exit, bad_input, failure, not_possible};
 use crate::signals::stop_pipe;
 use crate::terminal;
@@ -33,28 +34,30 @@ use crate::terminal;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   pmuscope sweep -e '^l2_rqsts|^dtlb' --per packet=10e6 -- ./basic1
-  pmuscope sweep -e '.*' -r 5 --json=a.json -- ./a    every event, without taking turns
+  pmuscope sweep -e '.*' -r 5 --json=a.json -- ./a    every event, without multiplexing
   pmuscope sweep -e 'syscalls:sys_enter_' --per-from 'request=served.([0-9]+)' -- ./server
-  pmuscope sweep -e '.*' -p 4711 --slice 2            a program that cannot be run again
+  pmuscope sweep -e '.*' -p 4711 --slice 2s           a program that cannot be rerun
   pmuscope sweep -e '.*' --json=a.json --resume -- ./a
-  pmuscope sweep -e '^l2' --vs './b -x' -- ./a        what differs, by interleaved runs
-  pmuscope sweep --topdown -- ./a                     where the pipeline's slots go")]
+  pmuscope sweep -e '^l2' --vs './b -x' -- ./a        compare two commands by interleaved runs
+  pmuscope sweep --topdown -- ./a                     where pipeline slots go (top-down)")]
 pub(crate) struct Args {
-    /// Events: as perf writes them, or a regular expression over their names (those of tracepoints only
-    /// if it has a colon); may be given several times
+    /// Count these events: names, or a regular expression; repeatable
+    ///
+    /// In perf's syntax. An expression without a colon does not match tracepoints.
     #[arg(
         short,
         long,
-        value_name = "REGEX",
+        value_name = "EVENT",
         required_unless_present = "topdown",
         help_heading = "Events"
     )]
     event: Vec<String>,
-    /// Tell where the slots of the core's pipeline go: level 1, then what is below the categories that
-    /// weigh (all: below each), in further runs
+    /// Break down pipeline slots (top-down analysis)
+    ///
+    /// Level 1, then what is below its significant categories, in further runs; "all": below each.
     #[arg(
         long,
-        value_name = "all",
+        value_name = "DEPTH",
         num_args = 0..=1,
         require_equals = true,
         default_missing_value = "weighty",
@@ -63,43 +66,43 @@ pub(crate) struct Args {
         help_heading = "Events"
     )]
     topdown: Option<Depth>,
-    /// Only tell which events would be counted in which run, and which cannot be
-    #[arg(long, help_heading = "Events")]
+    /// Show which run counts which events; count nothing
+    #[arg(short = 'n', long, help_heading = "Events")]
     dry_run: bool,
     #[command(flatten)]
     target: TargetArgs<{ RUNNING | COMMAND }>,
-    /// Seconds of each slice
-    #[arg(long, value_name = "SECONDS", conflicts_with = "command", help_heading = "Target")]
+    /// Set the length of each time slice (with -p, -a)
+    #[arg(long, value_name = "DURATION", value_parser = duration::seconds, conflicts_with = "command", help_heading = "Target")]
     slice: Option<f64>,
-    /// Do not follow children
+    /// Do not count children
     #[arg(short = 'i', long, help_heading = "Target")]
     no_inherit: bool,
-    /// How often each event is counted; an interval needs 2
+    /// Count each event N times; a CI needs 2
     #[arg(short, long, value_name = "N", default_value_t = 5, help_heading = "Runs")]
     repeat: usize,
     #[command(flatten)]
     versus: VersusArgs,
-    /// Seed of the random order of runs
+    /// Seed the random order of runs
     #[arg(long, value_name = "N", help_heading = "Runs")]
     seed: Option<u64>,
-    /// Do only what the file of --json does not have yet
-    #[arg(long, requires = "json", help_heading = "Runs")]
+    /// Continue the sweep in the file of --json
+    #[arg(long, help_heading = "Runs")]
     resume: bool,
     #[command(flatten)]
     units: UnitArgs,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Output")]
     output: RunOutputArgs,
-    /// The program to run
-    #[arg(trailing_var_arg = true, value_name = "CMD")]
+    /// Program to run
+    #[arg(trailing_var_arg = true, value_name = "CMD", help_heading = "Target")]
     command: Vec<OsString>,
 }
 
 /// How far `--topdown` goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Depth {
-    /// Below the categories of level 1 that weigh.
+    /// Below the significant categories of level 1
     Weighty,
-    /// Below each.
+    /// Below every category
     All,
 }
 
@@ -130,7 +133,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     if let Some(user) = UserMode::of(&machine, &target) {
         user.limit_all(&mut references);
         if user.limit(&mut asked) {
-            say!("pmuscope: {}", user.notice());
+            say!("note: {}", user.notice());
         }
     }
     name_units(&mut units, &references.iter().collect::<Vec<_>>());
@@ -158,8 +161,13 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     }
     let cpus = args.target.cpus().map_err(bad_input)?;
     let cpus = cpus.filter(|_| target == Target::Command);
-    args.output.check()?;
-    let mut file = args.file(&machine, (&target, cpus.as_ref()), (&planned, &commands))?;
+    let output = RunOutput::of(&args.output)?;
+    output.check()?;
+    if args.resume && output.path().is_none() {
+        let text = "--resume needs the run file to continue. Try: --json=FILE --resume";
+        return Err(bad_input(text));
+    }
+    let mut file = args.file(&machine, (&target, cpus.as_ref()), (&planned, &commands), &output)?;
     if let Some(cpus) = &cpus {
         pin(cpus)?;
     }
@@ -189,7 +197,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     if let Some(fitted) = &fitted {
         topdown::describe(&mut file, fitted);
     }
-    args.finish(&sweep, file, (&missing, fitted.as_ref(), &references))
+    args.finish(&sweep, (file, &output), (&missing, fitted.as_ref(), &references))
 }
 
 /// The method of top-down analysis for this machine.
@@ -219,6 +227,7 @@ impl Args {
         machine: &Machine,
         (target, cpus): (&Target, Option<&CpuSet>),
         (schedule, commands): (&Schedule, &[Vec<OsString>]),
+        output: &RunOutput,
     ) -> anyhow::Result<RunFile> {
         let look = match (target, cpus) {
             (Target::Command, Some(cpus)) => PreflightCpus::At(cpus),
@@ -240,7 +249,7 @@ impl Args {
         if let Some(slice) = self.slice {
             set("slice_s", slice.to_string());
         }
-        let Some(path) = self.output.path().filter(|path| self.resume && path.exists()) else {
+        let Some(path) = output.path().filter(|path| self.resume && path.exists()) else {
             tell_concerns(&file);
             return Ok(file);
         };
@@ -248,8 +257,8 @@ impl Args {
         let earlier = load(path)?;
         if earlier.parameters != file.parameters {
             let text = format!(
-                "{}: is of another sweep (events, program or machine differ), and cannot be gone on \
-                 with. Try without --resume, or another file",
+                "{}: is of another sweep (events, program or machine differ), and cannot be \
+                 continued. Try: without --resume, or with another file",
                 path.display()
             );
             return Err(bad_input(text));
@@ -260,11 +269,11 @@ impl Args {
     fn finish(
         &self,
         sweep: &Sweep<'_>,
-        mut file: RunFile,
+        (mut file, output): (RunFile, &RunOutput),
         (missing, fitted, references): (&[(String, String)], Option<&Fitted>, &[Event]),
     ) -> anyhow::Result<Exit> {
         let stop = stop_pipe().context("cannot listen for signals")?;
-        let mut watch = CountingProgress::new(self.output.path());
+        let mut watch = CountingProgress::new(output.path());
         let mut run = |sweep: &Sweep<'_>, file: &mut RunFile| {
             self.tell_plan(sweep, file);
             sweep
@@ -294,13 +303,13 @@ impl Args {
         if !whole {
             let runs = number::counted(file.runs.len(), "run");
             say!(
-                "interrupted: {runs} of {} done; all figures are of these",
+                "interrupted: {runs} of {} done; all results are of these",
                 sweep.schedule.runs.len() * sweep.arms.len() * self.repeat
             );
         }
         add_missing(&mut file, missing);
         file.drift = drifts(&file, &sweep.schedule.references);
-        self.output.finish(file, !whole, complete, |file, style| {
+        output.finish(file, !whole, complete, |file, style| {
             sweep_text(file, &Metrics::builtin(), style)
         })
     }
@@ -311,7 +320,7 @@ impl Args {
         let left = (runs * rounds).saturating_sub(file.runs.len() - sweep.after.runs);
         let time = match self.slice.or_else(|| mean_of_runs(file)) {
             Some(each) => format!("about {}", number::duration(each * left as f64)),
-            None => "the first one tells how long".to_owned(),
+            None => "duration known after the first".to_owned(),
         };
         say!("{left} runs of {runs} × {rounds}, {time}; Ctrl-C keeps what is done");
     }
@@ -358,8 +367,7 @@ fn chosen<'a>(
     let has_pmu = catalog.pmus().iter().any(Pmu::is_core);
     if !has_pmu {
         say!(
-            "pmuscope: this machine shows no counters of its CPU: events of the hardware are left out. \
-             See: pmuscope doctor"
+            "note: no hardware PMU (typical in VMs); leaving out hardware events (see pmuscope doctor)"
         );
     }
     let mut texts: Vec<&str> = vec![if has_pmu { "cycles,instructions" } else { "task-clock" }];

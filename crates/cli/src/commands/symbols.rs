@@ -13,17 +13,20 @@ use crate::exit::{bad_input, not_possible};
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Symbols")]
 pub(crate) struct SymbolArgs {
-    /// Look for the files of the recording below this folder first, as in a container's or another
-    /// machine's root
+    /// Look for binaries below DIR first
+    ///
+    /// As in the root of a container or of another machine.
     #[arg(long, value_name = "DIR")]
     symfs: Option<PathBuf>,
-    /// Ask the servers in DEBUGINFOD_URLS for files and debug information that are not on this machine
+    /// Fetch missing symbols from the servers in DEBUGINFOD_URLS
     #[arg(long)]
     debuginfod: bool,
-    /// Neither use nor keep what earlier reports found; PMUSCOPE_CACHE=DIR puts it elsewhere
+    /// Neither use nor keep the symbol cache
+    ///
+    /// PMUSCOPE_CACHE=DIR puts it elsewhere.
     #[arg(long)]
     no_symbol_cache: bool,
-    /// Show parameters of C++ functions, and count overloads separately
+    /// Show parameters of C++ functions; separate overloads
     #[arg(long)]
     signatures: bool,
 }

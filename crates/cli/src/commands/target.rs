@@ -32,18 +32,18 @@ pub(super) const RUNNING: u8 = ALL_CPUS | PROCESSES | THREADS | CPUS | CGROUP;
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Target")]
 pub(super) struct TargetArgs<const KINDS: u8> {
-    /// Everything on all CPUs
+    /// Observe all CPUs, system-wide
     #[arg(short = 'a', long, hide = KINDS & ALL_CPUS == 0)]
     all_cpus: bool,
-    /// These processes, all their threads and new children
-    #[arg(short, long, value_name = "PID,…", value_delimiter = ',', hide = KINDS & PROCESSES == 0)]
+    /// Observe these processes, with threads and new children
+    #[arg(short, long, value_name = "LIST", value_delimiter = ',', hide = KINDS & PROCESSES == 0)]
     pub(super) pid: Vec<u32>,
-    /// These threads and their new children
-    #[arg(short, long, value_name = "TID,…", value_delimiter = ',', hide = KINDS & THREADS == 0)]
+    /// Observe these threads, with new children
+    #[arg(short, long, value_name = "LIST", value_delimiter = ',', hide = KINDS & THREADS == 0)]
     tid: Vec<u32>,
-    #[arg(short = 'C', long, value_name = "CPUS", hide = KINDS & CPUS == 0, help = of_cpus(KINDS))]
+    #[arg(short = 'C', long, value_name = "LIST", hide = KINDS & CPUS == 0, help = of_cpus(KINDS))]
     cpu: Option<String>,
-    /// The members of this cgroup
+    /// Observe the members of this cgroup
     #[arg(short = 'G', long, value_name = "PATH", hide = KINDS & CGROUP == 0)]
     cgroup: Option<String>,
 }
@@ -51,10 +51,8 @@ pub(super) struct TargetArgs<const KINDS: u8> {
 /// Help of `-C`.
 fn of_cpus(kinds: u8) -> &'static str {
     match kinds & WHILE == 0 && kinds & COMMAND != 0 {
-        true => {
-            "Everything on these CPUs (\"0-3,8\"); of a command, what it does there and nowhere else"
-        }
-        false => "Everything on these CPUs (\"0-3,8\")",
+        true => "Observe these CPUs, as in 0-3,8; a command runs only there",
+        false => "Observe these CPUs, as in 0-3,8",
     }
 }
 
@@ -94,11 +92,11 @@ impl<const KINDS: u8> TargetArgs<KINDS> {
         match (asked.next(), asked.next()) {
             (Some((_, PROCESSES | THREADS, flag)), Some((_, CPUS, _))) => {
                 return Err(format!(
-                    "-C with {flag}: not supported. Try -C alone, or {flag} alone"
+                    "-C with {flag}: not supported. Try: -C alone, or {flag} alone"
                 ));
             }
             (Some((.., one)), Some((_, kind, other))) if kind != CPUS => {
-                return Err(format!("{one} and {other} are different targets. Try one of them"));
+                return Err(format!("{one} and {other} are different targets. Try: one of them"));
             }
             _ => {}
         }
@@ -176,7 +174,7 @@ mod tests {
         assert_eq!(all("-p 1,2 --pid 3"), Ok(Some(Target::Processes(vec![1, 2, 3]))));
         let cgroup = Target::Cgroup { path: "a".into(), cpus: Some(cpus()) };
         assert_eq!(all("-G a --cpu 0-3"), Ok(Some(cgroup)));
-        assert!(all("-a -p 1").unwrap_err().ends_with("Try one of them"));
+        assert!(all("-a -p 1").unwrap_err().ends_with("Try: one of them"));
         assert!(all("-C 0 -t 1").unwrap_err().contains("-C with -t"));
         assert!(all("-C 0-").unwrap_err().starts_with("-C 0-: "));
     }

@@ -101,7 +101,7 @@ fn between(text: &str) -> Result<TimePart, String> {
         _ => false,
     };
     if is_behind {
-        return Err("START is behind STOP".into());
+        return Err("START is after STOP".into());
     }
     Ok(TimePart::Between(start, stop))
 }
@@ -168,7 +168,7 @@ mod tests {
         for wrong in ["", " ", "12", "a,b", "1.0000000001,", "-1,", ".5,", "99999999999,", "++1,"] {
             assert!(wrong.parse::<Times>().is_err(), "{wrong}");
         }
-        assert_eq!("2,1".parse::<Times>(), Err("START is behind STOP".into()));
+        assert_eq!("2,1".parse::<Times>(), Err("START is after STOP".into()));
         assert!(!"1,2".parse::<Times>().unwrap().are_relative());
         assert!("1,+2".parse::<Times>().unwrap().are_relative());
     }

@@ -10,8 +10,10 @@ use crate::exit::bad_input;
 /// The flag.
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct VersusArgs {
-    /// Compare with CMD too: runs of all commands in random order within each round, differences by pairs;
-    /// one word with its arguments, quoted as for a shell, but none runs; may be given several times
+    /// Compare with CMD by interleaved runs; repeatable
+    ///
+    /// Runs of all commands in random order within each round; differences by pairs. CMD is one
+    /// word with its arguments, quoted as for a shell, but no shell runs.
     #[arg(long = "vs", value_name = "CMD", help_heading = "Runs")]
     commands: Vec<String>,
 }

@@ -37,11 +37,13 @@ const SIDE_INTERVALS: usize = 1000;
 /// Flags that choose a view.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ViewArgs {
-    /// Show rows by these: command, process, thread, cpu, node, module, function, line, address
-    /// of the code (or perf's comm, pid, tid, dso, sym, srcline). Alone: branch, from function to
-    /// function; mem, where the data of sampled accesses came from; data, which variables and
-    /// mappings they were. wait, where threads were off the CPU, of record --off-cpu; with it
-    /// function (of the program), command, process, thread
+    /// Group rows by comm, pid, tid, cpu, node, dso, sym, …
+    ///
+    /// Any of command (comm), process (pid), thread (tid), cpu, node, module (dso), function (sym),
+    /// line (srcline) and address, combined with commas. Alone: branch, from function to function;
+    /// mem, the memory level of sampled accesses; data, the variables and mappings accessed; wait,
+    /// where threads were off the CPU (record --off-cpu), which also combines with function,
+    /// command, process and thread.
     #[arg(
         long,
         value_name = "LIST",
@@ -50,11 +52,12 @@ pub(crate) struct ViewArgs {
         help_heading = "Views"
     )]
     by: Vec<By>,
-    /// Show events side by side in one table, not one table after the other
+    /// Show events side by side in one table
     #[arg(long, conflicts_with_all = ["call_tree", "peek", "modules", "json"], help_heading = "Views")]
     group: bool,
-    /// Show the call tree: from the outermost function to what it calls, or from the sampled one to
-    /// its callers
+    /// Show the call tree: callees (top-down) or callers (bottom-up)
+    ///
+    /// callees starts at the outermost function, callers at the sampled one.
     #[arg(
         long,
         value_name = "DIRECTION",
@@ -66,7 +69,9 @@ pub(crate) struct ViewArgs {
         help_heading = "Views"
     )]
     call_tree: Option<Direction>,
-    /// Show a function between its callers and what it calls; a part of its name is enough
+    /// Show a function with its callers and callees
+    ///
+    /// Part of the name is enough.
     #[arg(long, value_name = "FUNCTION", conflicts_with_all = ["modules", "json"], help_heading = "Views")]
     peek: Option<String>,
 }
@@ -102,7 +107,7 @@ impl FromStr for By {
         }
         found.map(|(_, dimension)| Self::One(*dimension)).ok_or_else(|| {
             let all: Vec<&str> = Dimension::ALL.iter().map(|(name, _)| *name).collect();
-            format!("one of {}, wait; or branch, mem or data alone", all.join(", "))
+            format!("use one of {}, wait; or branch, mem or data alone", all.join(", "))
         })
     }
 }
@@ -132,9 +137,9 @@ impl ViewArgs {
     pub(super) fn details(&self) -> anyhow::Result<Option<Details>> {
         match self.by[..] {
             [By::Details(details)] => Ok(Some(details)),
-            ref by if by.iter().any(|one| matches!(one, By::Details(_))) => {
-                Err(bad_input("--by branch, --by mem and --by data stand alone"))
-            }
+            ref by if by.iter().any(|one| matches!(one, By::Details(_))) => Err(bad_input(
+                "--by branch, mem and data do not combine with others. Try: each alone",
+            )),
             _ => Ok(None),
         }
     }
@@ -148,7 +153,9 @@ impl ViewArgs {
             return Ok(None);
         }
         if self.group {
-            return Err(bad_input("--group is for events; --by wait is not by events"));
+            return Err(bad_input(
+                "--group puts events side by side, which --by wait does not have. Try: without --group",
+            ));
         }
         let by = |by: &By| match by {
             By::Wait => Some(WaitBy::Wait),
@@ -339,7 +346,7 @@ impl Report for ViewReport<'_> {
         if self.view.is_text_only() {
             let note = match has_calls(&profile.aggregate) {
                 true => chains_note(profile),
-                false => Some("the recording has no call chains. Record with -g.".into()),
+                false => Some("the recording has no callchains. Try: pmuscope record -g".into()),
             };
             out += &note.map(|text| format!("\nnote: {text}\n")).unwrap_or_default();
         }

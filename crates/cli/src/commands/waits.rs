@@ -39,7 +39,7 @@ pub(super) fn show(
     let exit = if is_whole(&waits.profile) && is_there { Exit::Done } else { Exit::Incomplete };
     let file = path.to_string_lossy();
     if !is_there {
-        say!("warning: {}: no switch of a thread that was asked for", path.display());
+        say!("warning: {}: no context switches of the selected threads", path.display());
     }
     let rows = waits.rows(by, limits.rows.unwrap_or(Intervals::MOST));
     let view = WaitsView { file: &file, waits: &waits, by, rows: &rows, limits };

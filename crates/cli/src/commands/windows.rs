@@ -18,21 +18,27 @@ use crate::exit::bad_input;
 /// How windows become rows.
 #[derive(Debug, clap::Args)]
 pub(super) struct WindowArgs {
-    /// Metrics of your own, in the form that --list explains; may be given several times
+    /// Read metrics of your own from FILE; repeatable
+    ///
+    /// --list explains the syntax.
     #[arg(long, value_name = "FILE")]
     formulas: Vec<PathBuf>,
-    /// What rows are of
+    /// Group rows by function, line and others
     #[arg(long, value_name = "WHAT", default_value = "function", value_parser = one_of(ROWS))]
     by: By,
-    /// What becomes of windows that start in one function and end in another: "none" counts them for
-    /// the latter, "discard" for none, "auto" discards where windows are short
+    /// Set which function a window across two counts for
+    ///
+    /// "none": the second; "discard": neither; "auto" discards where windows are short.
     #[arg(long, value_name = "HOW", default_value = "auto", value_parser = one_of(ATTRIBUTIONS))]
     attribution: Attribution,
-    /// Keep windows that are longer or shorter by so many units [default: half of a window]
+    /// Keep windows up to N units off in length
+    ///
+    /// [default: half a window]
     #[arg(long, value_name = "N")]
     length_tolerance: Option<u64>,
-    /// Take N units of the event off each window: what the interrupt that opens it costs, as an empty
-    /// function shows it
+    /// Subtract N units of the event from each window
+    ///
+    /// The cost of the interrupt that opens it, as measured on an empty function.
     #[arg(long, value_name = "N", default_value_t = 0)]
     interrupt_cost: u64,
 }
@@ -40,9 +46,9 @@ pub(super) struct WindowArgs {
 /// Values of `--by`.
 const ROWS: [(&str, &str, By); 5] = [
     ("function", "Functions", By::Function),
-    ("inlined", "Inlined functions apart from those that hold their code", By::Inlined),
+    ("inlined", "Inlined functions, separate from their callers", By::Inlined),
     ("line", "Source lines", By::Line),
-    ("module", "Modules", By::Module),
+    ("module", "DSOs (binaries and shared libraries)", By::Module),
     ("mode", "Kernel and user", By::Mode),
 ];
 

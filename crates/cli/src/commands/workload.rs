@@ -16,6 +16,7 @@ use pmuscope_workloads::{
     ring, stencil, waits,
 };
 
+use crate::commands::duration;
 use crate::commands::output::Output;
 use crate::commands::workload_memory;
 use crate::commands::workload_regions::CountArgs;
@@ -31,33 +32,33 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum WorkloadCommand {
-    /// Functions that each do one thing, in ever new orders; prints calls and instructions of each
+    /// Call known functions in random order; prints calls and instructions
     FunctionMix(FunctionMixArgs),
-    /// Three functions with set shares of CPU time; prints the shares by its own clock
+    /// Spend set shares of CPU time in three functions
     ShareMix(ShareMixArgs),
-    /// Threads that meet at a barrier after each sweep of a grid; prints time and Mop/s
+    /// Sweep a grid with threads and barriers; prints Mop/s
     Stencil(StencilArgs),
     /// Serve orders: parse, sort, sum, reply; print requests per second
     Orders(OrdersArgs),
-    /// A loop with a known number of instructions: two per round
+    /// Run a loop with a known number of instructions
     ExactLoop(ExactArgs),
-    /// Packets through a ring in shared memory, within one process or from one to another; prints Mpps
+    /// Send packets through shared memory; prints Mpps
     Ring(RingArgs),
-    /// Processes and threads that go through memory, placed as asked; prints GB/s or ns per load
+    /// Access memory, placed as asked; prints GB/s or ns per load
     Memory(Box<MemoryArgs>),
-    /// Threads that wait for a futex, a pipe and the time, for set times; prints how long, and who woke
+    /// Block on a futex, a pipe and a timer for set times
     Waits(WaitsArgs),
-    /// Any program; tells on stderr what it used, apart from whoever started this
+    /// Run any program and report its resource usage
     Command(CommandArgs),
 }
 
 /// What the workloads with threads know.
 #[derive(Debug, clap::Args)]
 struct CommonArgs {
-    /// Threads [default: one per CPU that this process may use]
+    /// Run N threads [default: one per allowed CPU]
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
-    /// Keep each thread on one CPU
+    /// Pin each thread to one CPU
     #[arg(long)]
     pin: bool,
     #[command(flatten)]
@@ -66,7 +67,7 @@ struct CommonArgs {
 
 #[derive(Debug, clap::Args)]
 struct JsonArgs {
-    /// Print the facts as JSON, or write them to FILE
+    /// Print the results as JSON, or write them to FILE
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
     json: Option<Option<PathBuf>>,
 }
@@ -108,11 +109,11 @@ struct MemoryArgs {
 
 #[derive(Debug, clap::Args)]
 struct WaitsArgs {
-    /// Waits of each thread
+    /// Block N times per thread
     #[arg(long, value_name = "N", default_value_t = waits::Options::default().rounds)]
     rounds: u64,
-    /// Milliseconds of each wait
-    #[arg(long, value_name = "MS", default_value_t = 20)]
+    /// Block for DURATION each time (a plain number: ms)
+    #[arg(long, value_name = "DURATION", value_parser = duration::milliseconds, default_value = "20ms")]
     length: u64,
     #[command(flatten)]
     json: JsonArgs,
@@ -122,14 +123,14 @@ struct WaitsArgs {
 struct CommandArgs {
     #[command(flatten)]
     json: JsonArgs,
-    /// The program and its arguments
+    /// Program and arguments
     #[arg(last = true, required = true, value_name = "CMD")]
     command: Vec<OsString>,
 }
 
 #[derive(Debug, clap::Args)]
 struct ExactArgs {
-    /// How often to go round
+    /// Run N iterations
     #[arg(long, value_name = "N", default_value_t = 100_000_000)]
     rounds: u64,
     #[command(flatten)]
@@ -151,25 +152,25 @@ impl ExactArgs {
 
 #[derive(Debug, clap::Args)]
 struct RingArgs {
-    /// How a side knows what is full: by indices of both, or by the slots themselves
+    /// Detect full slots by indices (basic) or slot flags (fastforward)
     #[arg(long, value_name = "MODE", default_value = "basic", value_parser = ["basic", "fastforward"])]
     mode: String,
-    /// 1: one process does both sides; 2: one on each side
+    /// Run both sides in one process (1) or two (2)
     #[arg(long, value_name = "N", default_value_t = 2)]
     processes: usize,
-    /// Packets to send
+    /// Send N packets
     #[arg(long, value_name = "N", default_value_t = 10_000_000)]
     packets: u64,
-    /// Packets in a row before the other side has its turn, with one process
+    /// With one process: switch sides every N packets
     #[arg(long, value_name = "N", default_value_t = 100)]
     burst: u64,
-    /// Bytes of each packet that the producer writes
+    /// Make the producer write N bytes per packet
     #[arg(long, value_name = "N", default_value_t = 0)]
     bytes_written: usize,
-    /// Bytes of each packet that the consumer reads
+    /// Make the consumer read N bytes per packet
     #[arg(long, value_name = "N", default_value_t = 0)]
     bytes_read: usize,
-    /// Let the scheduler place the processes
+    /// Leave placement to the scheduler
     #[arg(long)]
     no_pin: bool,
     /// The ring that another process made: how it starts its consumer
@@ -197,38 +198,42 @@ impl RingArgs {
             ring::attach(path, &options)?;
             return Ok(Exit::Done);
         }
-        let program = std::env::current_exe().context("cannot tell where this program is")?;
+        let program = std::env::current_exe().context("cannot find the path of this program")?;
         tell(&ring::run(&program, &options)?, &self.json)
     }
 }
 
 #[derive(Debug, clap::Args)]
 struct FunctionMixArgs {
-    /// Only this function, by its name or number, as the mix prints them
-    #[arg(long, value_name = "NAME|N")]
+    /// Run only this function, by name or number
+    #[arg(long, value_name = "NAME")]
     only: Option<String>,
-    /// Rounds of all functions to make, in each thread [default: as many as fit into the time]
+    /// Run N rounds per thread [default: as time allows]
     #[arg(long, value_name = "N")]
     rounds: Option<u64>,
-    /// How long to run at most [default: 10, or until the rounds are done]
-    #[arg(long, value_name = "S", value_parser = seconds)]
+    /// Run for at most DURATION [default: 10s, or all rounds]
+    #[arg(long, value_name = "DURATION", value_parser = seconds)]
     seconds: Option<Duration>,
-    /// Seed of the order of calls; each thread and process has the next one
+    /// Seed the order of calls
+    ///
+    /// Each thread and process uses the next seed.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Make calls so many times as long as usual, which is some ten thousand instructions
+    /// Scale the length of calls by FACTOR
+    ///
+    /// A call has about ten thousand instructions.
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
     length: f64,
-    /// MiB of memory that each thread's pointer_chase goes through
-    #[arg(long, value_name = "MIB", default_value_t = 64)]
+    /// Give each thread's pointer_chase N MiB of memory
+    #[arg(long, value_name = "N", default_value_t = 64)]
     memory: usize,
-    /// Threads of each process
+    /// Run N threads per process
     #[arg(long, value_name = "N", default_value_t = 1)]
     threads: usize,
-    /// Processes that each do it all at the same time
+    /// Run N processes concurrently
     #[arg(long, value_name = "N")]
     processes: Option<usize>,
-    /// Keep each thread on one CPU
+    /// Pin each thread to one CPU
     #[arg(long)]
     pin: bool,
     #[command(flatten)]
@@ -237,11 +242,11 @@ struct FunctionMixArgs {
 
 #[derive(Debug, clap::Args)]
 struct ShareMixArgs {
-    /// How long to run
-    #[arg(long, value_name = "S", default_value = "10", value_parser = seconds)]
+    /// Run for DURATION
+    #[arg(long, value_name = "DURATION", default_value = "10", value_parser = seconds)]
     seconds: Duration,
-    /// Relative CPU time of integer_division, polynomial and branches
-    #[arg(long, value_name = "A,B,C", value_delimiter = ',', default_value = "60,30,10")]
+    /// Set shares of integer_division, polynomial and branches
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "60,30,10")]
     shares: Vec<f64>,
     #[command(flatten)]
     common: CommonArgs,
@@ -249,8 +254,8 @@ struct ShareMixArgs {
 
 #[derive(Debug, clap::Args)]
 struct OrdersArgs {
-    /// Run for this long
-    #[arg(long, value_name = "S", default_value = "10", value_parser = seconds)]
+    /// Run for DURATION
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = seconds)]
     seconds: Duration,
     #[command(flatten)]
     common: CommonArgs,
@@ -258,22 +263,21 @@ struct OrdersArgs {
 
 #[derive(Debug, clap::Args)]
 struct StencilArgs {
-    /// Sweeps to do [default: as many as fit into the time]
-    #[arg(long, value_name = "K")]
+    /// Sweep N times [default: as time allows]
+    #[arg(long, value_name = "N")]
     steps: Option<u64>,
-    /// How long to run at most [default: 10, or until the steps are done]
-    #[arg(long, value_name = "S", value_parser = seconds)]
+    /// Run for at most DURATION [default: 10s, or all steps]
+    #[arg(long, value_name = "DURATION", value_parser = seconds)]
     seconds: Option<Duration>,
-    /// Each thread's block has M x M cells; memory is 16 bytes per cell
-    #[arg(long, value_name = "M", default_value_t = 1024)]
+    /// Give each thread N x N cells of 16 bytes
+    #[arg(long, value_name = "N", default_value_t = 1024)]
     size: usize,
     #[command(flatten)]
     common: CommonArgs,
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
-    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+    duration::parse(text, duration::Unit::Seconds)
 }
 
 impl FunctionMixArgs {
@@ -294,7 +298,7 @@ impl FunctionMixArgs {
             None => Ok(function_mix::run(&options)?),
             Some(processes) => {
                 let program =
-                    std::env::current_exe().context("cannot tell where this program is")?;
+                    std::env::current_exe().context("cannot find the path of this program")?;
                 Ok(function_mix::run_processes(&program, processes, &options)?)
             }
         }

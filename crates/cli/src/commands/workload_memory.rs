@@ -9,95 +9,106 @@ use pmuscope_workloads::memory::{
 };
 use pmuscope_workloads::{MemoryFacts, MemoryThread, WorkloadError, WorkloadFacts};
 
+use crate::commands::duration;
 use crate::commands::record::size;
 use crate::exit::{Exit, bad_input, failure};
 
 /// Flags of `pmuscope workload memory`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  pmuscope workload memory --thread 1G --seconds 5                 what one thread reads in a second
+  pmuscope workload memory --thread 1G --seconds 5                 read bandwidth of one thread
   pmuscope workload memory --processes 2 --threads 3 --process 512M --access both --order random
-  pmuscope workload memory --thread 1G --order chase --latency     nanoseconds of a load
+  pmuscope workload memory --thread 1G --order chase --latency     nanoseconds per load
   pmuscope workload memory --thread 1G --cpus 0 --policy bind:1    from the memory of another node
 
 Sizes take K, M, G. Lists of tasks are those of perf bench numa: 0,2 or 0-3 or 0-6#2, 0_4 for a task with four,
-0x3 for three tasks with one. GB are 10^9 bytes loaded and stored.")]
+0x3 for three tasks with one. A GB is 10^9 bytes loaded and stored.")]
 pub(crate) struct Args {
-    /// Processes
+    /// Run N processes
     #[arg(long, value_name = "N", default_value_t = 1)]
     processes: usize,
-    /// Threads of each process
+    /// Run N threads per process
     #[arg(long, value_name = "N", default_value_t = 1)]
     threads: usize,
-    /// Memory that all processes share
+    /// Share SIZE of memory between all processes
     #[arg(long, value_name = "SIZE")]
     global: Option<String>,
-    /// Memory of each process, shared by its threads
+    /// Share SIZE of memory within each process
     #[arg(long, value_name = "SIZE")]
     process: Option<String>,
-    /// So much at the beginning of --process is touched only under a lock of the process
+    /// Guard the first SIZE of --process by a lock
     #[arg(long, value_name = "SIZE")]
     process_locked: Option<String>,
-    /// Memory of each thread
+    /// Give each thread SIZE of its own memory
     #[arg(long, value_name = "SIZE")]
     thread: Option<String>,
-    /// What is done with it; both: load, add, store; zero: memset; stream: stores past the caches; copy:
-    /// first half to second half
+    /// Set what is done with memory
+    ///
+    /// both: load, add, store; zero: memset; stream: non-temporal stores; copy: first half to
+    /// second half.
     #[arg(long, value_name = "WHAT", default_value = "read", value_parser = Access::NAMES.to_vec())]
     access: String,
-    /// In which order; random: each cache line once in a round; chase: each load tells the next address
+    /// Set the order of accesses
+    ///
+    /// random: each cache line once per round; chase: each load yields the next address.
     #[arg(long, value_name = "ORDER", default_value = "forward", value_parser = Order::NAMES.to_vec())]
     order: String,
-    /// How long to work at most [default: 5, or until the rounds are done]
-    #[arg(long, value_name = "S")]
+    /// Run for at most DURATION [default: 5s, or all rounds]
+    #[arg(long, value_name = "DURATION", value_parser = duration::seconds)]
     seconds: Option<f64>,
-    /// Rounds of each thread, once through all its memory each [default: as many as fit into the time]
+    /// Access all memory N times per thread [default: as time allows]
     #[arg(long, value_name = "N")]
     rounds: Option<u64>,
-    /// What memory holds at the start
+    /// Initialize memory with this
     #[arg(long, value_name = "WHAT", default_value = "random", value_parser = Init::NAMES.to_vec())]
     init: String,
-    /// Who touches memory first: each thread its own and its share, or all from the node of the first CPU
-    #[arg(long, value_name = "WHO", default_value = "own", value_parser = FirstTouch::NAMES.to_vec())]
+    /// Set which thread first touches memory
+    ///
+    /// own: each thread its own memory and its share of the rest; or all from the node of the first
+    /// CPU.
+    #[arg(long, value_name = "HOW", default_value = "own", value_parser = FirstTouch::NAMES.to_vec())]
     first_touch: String,
-    /// Huge pages
+    /// Use transparent huge pages
     #[arg(long, value_name = "WHEN", default_value = "system", value_parser = Thp::NAMES.to_vec())]
     thp: String,
-    /// CPUs of tasks in their order; those beyond the list run anywhere
+    /// Bind tasks to these CPUs, in order
+    ///
+    /// Tasks beyond the list run anywhere.
     #[arg(long, value_name = "LIST")]
     cpus: Option<String>,
-    /// Nodes that memory of tasks is bound to, in their order
+    /// Bind memory of tasks to these NUMA nodes, in order
     #[arg(long, value_name = "LIST", conflicts_with = "policy")]
     memory_nodes: Option<String>,
-    /// Where memory of all tasks is taken from: default, local, bind:NODES, interleave:NODES,
-    /// weighted-interleave:NODES
+    /// Set the memory policy of all tasks
+    ///
+    /// default, local, bind:NODES, interleave:NODES or weighted-interleave:NODES.
     #[arg(long, value_name = "POLICY", default_value = "default")]
     policy: MemoryPolicy,
-    /// In each of N parts of the run threads use the memory of the next thread of their process
+    /// Rotate threads through each other's memory in N phases
     #[arg(long, value_name = "N", default_value_t = 1)]
     phases: u64,
-    /// At the end the first thread of each process reads the memory of all its threads
+    /// Read all memory of a process from one thread last
     #[arg(long)]
     reduce: bool,
-    /// Every S seconds move the first thread to the last CPU, and let it go
-    #[arg(long, value_name = "S")]
+    /// Move a thread to the last CPU and back every DURATION
+    #[arg(long, value_name = "DURATION", value_parser = duration::seconds)]
     perturb: Option<f64>,
-    /// Percentiles of the time of a load, with --order chase
+    /// Print percentiles of load latency (with --order chase)
     #[arg(long)]
     latency: bool,
-    /// Wait so many nanoseconds after each 64 KiB
-    #[arg(long, value_name = "NS", default_value_t = 0)]
+    /// Pause for DURATION per 64 KiB (a plain number: ns)
+    #[arg(long, value_name = "DURATION", value_parser = duration::nanoseconds, default_value = "0")]
     pause: u64,
-    /// Seed of orders and numbers
+    /// Seed orders and values
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Keep here, while it runs, where memory is and how far each thread is, for a program that watches
+    /// Publish placement in FILE while running, for observers
     #[arg(long, value_name = "FILE")]
     control: Option<PathBuf>,
-    /// The control file of the workload that this is a process of
+    /// Attach to this control file
     #[arg(long, value_name = "FILE", hide = true)]
     attach: Option<PathBuf>,
-    /// Which process of it
+    /// Be this process of the workload
     #[arg(long, value_name = "N", default_value_t = 0, hide = true)]
     attach_process: usize,
 }
@@ -110,7 +121,7 @@ impl Args {
             return Ok(None);
         }
         let options = self.options().map_err(bad_input)?;
-        let program = std::env::current_exe().context("cannot tell where this program is")?;
+        let program = std::env::current_exe().context("cannot find the path of this program")?;
         memory::run(&program, &options, self.control.as_deref())
             .map(Some)
             .map_err(|error| refused(&error))

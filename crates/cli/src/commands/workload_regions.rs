@@ -13,10 +13,12 @@ use crate::exit::{bad_input, not_possible};
 /// How the loop is counted.
 #[derive(Debug, clap::Args)]
 pub(super) struct CountArgs {
-    /// Count these events in regions of the program, and print what a round costs (docs/region.md)
-    #[arg(long, value_name = "EVENT", value_delimiter = ',')]
+    /// Count these events in regions; prints cost per iteration
+    ///
+    /// See docs/region.md.
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
     count: Vec<String>,
-    /// With --count: divide the rounds among so many regions
+    /// With --count: split the iterations into N regions
     #[arg(
         long,
         value_name = "N",
@@ -25,7 +27,7 @@ pub(super) struct CountArgs {
         value_parser = clap::value_parser!(u64).range(1..)
     )]
     regions: u64,
-    /// With --count: so many threads, each with all the rounds
+    /// With --count: run N threads with all iterations each
     #[arg(
         long,
         value_name = "N",
@@ -34,10 +36,10 @@ pub(super) struct CountArgs {
         value_parser = clap::value_parser!(u64).range(1..)
     )]
     threads: u64,
-    /// With --count: move to another CPU in the middle of each region
+    /// With --count: migrate to another CPU within each region
     #[arg(long = "move", requires = "count")]
     moving: bool,
-    /// With --count: read counters by system calls, even where it takes none
+    /// With --count: read counters by system call
     #[arg(long, requires = "count")]
     system_calls: bool,
 }
@@ -92,7 +94,7 @@ impl CountArgs {
 
     /// Where to move to, one after the other.
     fn cpus(&self) -> anyhow::Result<Vec<CpuSet>> {
-        let allowed = place::affinity().context("cannot tell on which CPUs this may run")?;
+        let allowed = place::affinity().context("cannot read which CPUs this may use")?;
         let each: Vec<CpuSet> = allowed.iter().map(|cpu| CpuSet::from_iter([cpu])).collect();
         if each.len() < 2 {
             let why = format!("--move: this program may run on CPU {allowed} only");

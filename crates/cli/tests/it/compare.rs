@@ -101,7 +101,7 @@ fn bad_input_is_named_with_what_to_type() {
     scratch
         .pmuscope(["compare", "--explain", "cycles", "a.json", "b.json"])
         .exits(2)
-        .complains("try: --explain=cycles");
+        .complains("Try: --explain=cycles");
     scratch.pmuscope(["compare", "a.json", "--explain"]).exits(2).complains("needs two files");
     scratch.pmuscope(["compare"]).exits(2);
     std::fs::create_dir(scratch.path("empty")).unwrap();

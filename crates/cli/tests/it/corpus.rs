@@ -105,7 +105,7 @@ fn malformed_files_end_in_an_error_or_a_partial_result() {
             let outcome = pmuscope(args, &path);
             if outcome.code() == 2 {
                 let name = path.file_name().unwrap().to_str().unwrap();
-                outcome.prints_nothing().complains("pmuscope: ").complains(name);
+                outcome.prints_nothing().complains("error: ").complains(name);
             }
         }
     }

@@ -123,7 +123,7 @@ fn what_is_of_metrics_only_is_told() {
     run(&["--metrics=none"]).exits(2).complains("there is no metric or group \"none\"");
     run(&["--metrics=slots"]).exits(2).complains("no metric or group");
     let unmeasured = ["--metrics=%L1DA,stalls", "--by", "module"];
-    run(&["-o", "x.html"]).exits(2).complains("Known are .txt, .json, .csv, .tsv");
+    run(&["-o", "x.html"]).exits(2).complains("Try: one of .txt, .json, .csv, .tsv");
     let stalls = run(&unmeasured);
     stalls.prints("not all recordings have the events");
     run(&["--metrics=stalls"]).exits(2).complains("has its events on both sides");

@@ -67,8 +67,8 @@ fn fill(kib: u32, write: &[&str]) {
 /// The number of samples that the summary tells.
 #[track_caller]
 fn samples_by(said: &Outcome) -> u64 {
-    let (before, _) = said.stderr.split_once(" samples, lost ").unwrap();
-    before.split_whitespace().last().unwrap().replace(',', "").parse().unwrap()
+    let (before, _) = said.stderr.lines().last().unwrap().split_once(" samples, ").unwrap();
+    before.replace(',', "").parse().unwrap()
 }
 
 #[test]

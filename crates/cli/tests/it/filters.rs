@@ -251,7 +251,7 @@ fn a_filter_that_leaves_nothing_says_why_and_what_there_is() {
         outcome.exits(1).prints("no samples");
         outcome
     };
-    report(&["--comm", "nobody"]).complains("--comm nobody: there is ").complains("), ");
+    report(&["--comm", "nobody"]).complains("--comm nobody: found: ").complains("), ");
     let both = report(&["--comm", "mix-0", "--time", "0,0.5"]);
     both.complains("--comm mix-0: alone leaves").complains("--time 0,0.5: the samples are of ");
     report(&["--symbol-filter", "no_such_function"]).complains("--by function --limit all");

@@ -71,7 +71,8 @@ fn bash_completes_commands_flags_and_values() {
     let write = ["generate", "completions", "--shell", "bash", "--out", "."];
     scratch.pmuscope(write).exits(0).prints_nothing().is_silent();
     let help = scratch.pmuscope(["--help"]);
-    let listed = help.stdout.split_once("Commands:\n").unwrap().1.split("\n\n").next().unwrap();
+    let listed = help.stdout.split_once("Profile:\n").unwrap().1;
+    let listed = listed.split_once("Options:\n").unwrap().0;
     let commands: Vec<&str> =
         listed.lines().filter_map(|line| line.strip_prefix("  ")?.split(' ').next()).collect();
     let commands: Vec<&str> = commands.into_iter().filter(|name| !name.is_empty()).collect();

@@ -26,7 +26,7 @@ fn recordings(scratch: &Scratch) -> Vec<PathBuf> {
 /// Samples that the summary on stderr says were taken.
 fn samples_said(stderr: &str) -> u64 {
     let line =
-        stderr.lines().find(|line| line.contains(" samples, lost 0,")).unwrap_or_else(|| {
+        stderr.lines().find(|line| line.contains(" samples, 0 lost,")).unwrap_or_else(|| {
             panic!("no summary without loss in\n{stderr}");
         });
     let words: Vec<&str> = line.split_whitespace().collect();

@@ -20,6 +20,7 @@ mod doctor;
 mod events;
 mod exact;
 mod filters;
+mod forms;
 mod generate;
 mod ground_truth;
 mod guest_script;

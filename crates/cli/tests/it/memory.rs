@@ -141,7 +141,7 @@ fn what_cannot_be_is_told_with_what_can() {
         scratch.pmuscope([&["workload", "memory"], flags].concat()).exits(2).complains(part);
     };
     refused(&[], "such as --thread 256M");
-    refused(&["--thread", "0"], "Try a number with B, K, M or G");
+    refused(&["--thread", "0"], "Try: a number with B, K, M or G");
     refused(&["--thread", "1000G", "--threads", "1000"], "Try: --thread ");
     refused(&["--thread", "1M", "--cpus", "0,9999"], "--cpus names 2 tasks, but there are 1");
     refused(&["--thread", "1M", "--cpus", "9999"], "CPUs 9999 are not online");
@@ -198,7 +198,7 @@ fn the_benchmark_refuses_what_has_no_sense() {
         scratch.pmuscope([&["bench", "memory"], flags].concat()).exits(2).complains(part);
     };
     refused(&["-r", "0"], "-r and --threads from 1");
-    refused(&["--size", "x"], "Try a number with B, K, M or G");
+    refused(&["--size", "x"], "Try: a number with B, K, M or G");
     refused(&["--access", "chew"], "possible values: read, write");
     refused(&["--size", "900000G", "-r", "1"], "Try: --thread ");
     refused(&["--seconds", "0", "-r", "1"], "--seconds above 0");

@@ -8,7 +8,7 @@ use crate::harness::{Outcome, Scratch};
 /// A command line, its exit status, what the answer says, and what it must not say.
 type Case = (&'static str, i32, &'static [&'static str], &'static [&'static str]);
 
-const CASES: [Case; 34] = [
+const CASES: [Case; 54] = [
     ("record -F -5 -- true", 2, &["-F -5: not a frequency", "Try: -F 1000"], &["unexpected"]),
     ("record -F 0 -- true", 2, &["-F 0: not a frequency", "Try: -F 1000"], &[]),
     ("record -F abc -- true", 2, &["-F abc: not a frequency", "Try: -F 1000"], &[]),
@@ -24,7 +24,7 @@ const CASES: [Case; 34] = [
     ("stat -p abc", 2, &["--pid abc: a whole number is needed", "pgrep -l NAME"], &["digit"]),
     ("sweep -e x --slice 1 -p abc", 2, &["--pid abc: a whole number is needed"], &["digit"]),
     ("top -p abc", 2, &["--pid abc: a whole number is needed"], &["digit"]),
-    ("numa show -p 1 -I 3", 2, &["--interval 3: the number must be at least 10"], &["not in"]),
+    ("numa show -p 1 -I 3", 2, &["--interval 3: use at least 10ms"], &["not in"]),
     ("numa show -p abc", 2, &["--pid abc: a whole number is needed"], &["digit"]),
     ("record -t 99999999999999 -a", 2, &["--tid 99999999999999: the number is too large"], &[]),
     ("stat -r abc -- true", 2, &["--repeat abc: a whole number is needed", "--help"], &["digit"]),
@@ -68,6 +68,32 @@ const CASES: [Case; 34] = [
     ("record -e no-such-event -- true", 2, &["no-such-event"], &["sampling cpu-clock"]),
     ("stat -e no-such-event -- true", 2, &["no-such-event"], &[]),
     ("record -e cpu-clock -c 1000 -- true", 2, &["no period below 10000 ns", "-c 100000"], &[]),
+    // What perf's users type.
+    ("report -g", 2, &["-g is perf's", "--call-tree", "record -g"], &["unexpected"]),
+    ("report -S main", 2, &["-S is perf's", "--symbol-filter TEXT"], &["unexpected"]),
+    ("report --sort comm", 2, &["--by, as in --by comm,dso,sym"], &["unexpected"]),
+    ("report --stdio", 2, &["text is what is printed"], &["unexpected"]),
+    ("report --no-children", 2, &["(self)", "--call-tree"], &["unexpected"]),
+    ("stat -d -- true", 2, &["-e L1-dcache-loads,", "pmuscope sweep"], &["unexpected"]),
+    ("stat --topdown -- true", 2, &["pmuscope sweep --topdown"], &["unexpected"]),
+    ("record --all-user -- true", 2, &[":u after each event"], &["unexpected"]),
+    ("top -g", 2, &["pmuscope record -g"], &["unexpected"]),
+    ("annotate main", 2, &["pmuscope report --annotate FUNCTION"], &["unrecognized"]),
+    ("flamegraph", 2, &["pmuscope report -o x.html"], &["unrecognized"]),
+    ("sched record", 2, &["pmuscope record --off-cpu"], &["unrecognized"]),
+    ("c2c report", 2, &["pmuscope report --by mem"], &["unrecognized"]),
+    ("record -m 100G -- true", 2, &["-m 100G: one ring buffer would be larger"], &["cpu-clock"]),
+    ("record -p 999999999", 2, &["999999999"], &["cpu-clock", "PMU"]),
+    ("top --json", 2, &["Try: pmuscope top --once --json"], &[]),
+    ("stat --append -- true", 2, &["Try: -o FILE --append"], &[]),
+    ("sweep -e x --resume -- true", 2, &["Try: --json=FILE --resume"], &[]),
+    ("numa show --csv", 2, &["has no result in this form", "Try: pmuscope numa show -h"], &["tip"]),
+    (
+        "diff a.data",
+        2,
+        &["diff needs two recordings; got 1", "Try: pmuscope diff BEFORE AFTER"],
+        &[],
+    ),
 ];
 
 #[test]
@@ -83,6 +109,9 @@ fn each_mistake_is_answered_with_what_to_type() {
             assert!(!answer.stderr.contains(part), "{part:?} is on stderr\n{answer}");
         }
         assert!(answer.stderr.lines().count() <= 2, "it is one sentence or two\n{answer}");
+        let severities = ["error: ", "warning: ", "note: "];
+        let has_one = |line: &str| severities.iter().any(|word| line.starts_with(word));
+        assert!(answer.stderr.lines().all(has_one), "each line has one severity\n{answer}");
         assert!(std::fs::read_dir(scratch.path("")).unwrap().count() == 0, "{answer}");
     }
 }
@@ -139,4 +168,58 @@ fn a_closed_or_full_standard_output_is_an_error() {
     shell.args(["-c", &record]).current_dir(scratch.path(""));
     Outcome::of(&mut shell).exits(0);
     assert!(scratch.path("was-closed").exists() && scratch.path("b.data").exists());
+}
+
+/// Files that are none: what is wrong, and what to type.
+#[test]
+fn files_that_are_no_recordings_are_named() {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("empty.data"), "").unwrap();
+    std::fs::create_dir(scratch.path("folder")).unwrap();
+    std::fs::write(scratch.path("text.data"), "this is no recording\n".repeat(100)).unwrap();
+    let record = ["record", "-q", "-e", "cpu-clock", "-o", "a.data", "--", "true"];
+    scratch.pmuscope(record).exits(0);
+    let whole = std::fs::read(scratch.path("a.data")).unwrap();
+    std::fs::write(scratch.path("cut.data"), &whole[..60]).unwrap();
+    for command in ["report", "script"] {
+        for (file, why) in [
+            ("empty.data", "empty"),
+            ("folder", "directory"),
+            ("text.data", "perf.data"),
+            ("cut.data", "cut.data"),
+            ("missing.data", "missing.data"),
+        ] {
+            let refused = scratch.pmuscope([command, "-i", file]);
+            refused.exits(2).prints_nothing().complains("error: ").complains(file);
+            assert_eq!(refused.stderr.lines().count(), 1, "{refused}");
+            assert!(refused.stderr.to_lowercase().contains(why), "{why}\n{refused}");
+        }
+    }
+}
+
+/// Categories of perf list.
+#[test]
+fn categories_are_listed_whole() {
+    let scratch = Scratch::new();
+    let software = scratch.pmuscope(["list", "sw"]);
+    software.exits(0).prints("page-faults").prints("context-switches");
+    assert!(!software.stdout.contains("cache-misses"), "{software}");
+    scratch.pmuscope(["list", "hw"]).exits(0).prints("instructions");
+    scratch.pmuscope(["list", "cache"]).exits(0).prints("L1-dcache-loads");
+}
+
+/// A recording ends with one line, and says why it has no samples.
+#[test]
+fn a_recording_ends_with_one_line() {
+    let scratch = Scratch::new();
+    let none = ["record", "-e", "cpu-clock", "-F", "1", "-o", "none.data", "--", "true"];
+    let none = scratch.pmuscope(none);
+    none.exits(0).complains("warning: no samples: ").complains("Try: ");
+    let last = none.stderr.lines().last().unwrap();
+    assert!(
+        last.starts_with("0 samples, 0 lost, ") && last.contains("% overhead → none.data ("),
+        "{none}"
+    );
+    let details = ["record", "-v", "-e", "cpu-clock", "-o", "a.data", "--", "true"];
+    scratch.pmuscope(details).exits(0).complains("µs/sample");
 }

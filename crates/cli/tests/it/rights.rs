@@ -103,7 +103,7 @@ fn the_default_event_leaves_out_the_kernel() {
     skip_unless!(need_clock());
     let nobody = Nobody::new(2);
     let said = nobody.pmuscope(&[&["record"][..], &WORK].concat());
-    said.exits(7).complains("only user mode is sampled").complains("perf_event_paranoid=1");
+    said.exits(7).complains("sampling user mode only").complains("perf_event_paranoid=1");
     let info = nobody.recording().everyone_agrees();
     assert!(info.samples() > 10, "{info:?}");
     let names: Vec<&str> = info.events.iter().map(|event| event.name.as_str()).collect();
@@ -273,8 +273,7 @@ fn hits_of_watchpoints_are_samples_where_bpf_is_not_allowed() {
     let args = ["watch", "-o", "x.data", "counter", "--", program.to_str().unwrap(), "2", "50"];
     let watch = nobody.pmuscope(&args);
     watch.exits(0).complains("programs of BPF are not allowed here").prints("counter 100");
-    watch
-        .complains(" CPUs, without values, call chains and limits (--max-stack, --max-records and");
+    watch.complains(" CPUs, without values, callchains and limits (--max-stack, --max-records and");
     let recording = Recording::at(nobody.scratch.path("x.data"));
     let info = recording.everyone_agrees();
     let watch = info.watch.as_ref().unwrap();
@@ -283,7 +282,7 @@ fn hits_of_watchpoints_are_samples_where_bpf_is_not_allowed() {
     let condition = ["watch", "--when", "new > 1", "counter", "--", program.to_str().unwrap()];
     let wanted = nobody.pmuscope(&condition);
     wanted.exits(3).prints_nothing().complains("--when: this needs programs of BPF");
-    wanted.complains("Try as root, or with CAP_BPF and CAP_PERFMON");
+    wanted.complains("Try: as root, or with CAP_BPF and CAP_PERFMON");
     let counts = ["watch", "--count-only", "counter", "--", program.to_str().unwrap(), "1", "1"];
     let counts = nobody.pmuscope(&counts);
     counts.exits(0).complains("limits (--count-only, --max-stack, --max-records");
@@ -296,7 +295,7 @@ fn counts_of_an_own_program_are_of_user_mode() {
     skip_unless!(need_clock());
     let nobody = Nobody::new(19);
     let said = nobody.pmuscope(&["stat", "--json=a.json", "--", "true"]);
-    said.exits(0).complains("only user mode is counted").prints("Not counted: context-switches");
+    said.exits(0).complains("counting user mode only").prints("Not counted: context-switches");
     let text = fs::read_to_string(nobody.scratch.path("a.json")).unwrap();
     let file: RunFile = serde_json::from_str(&text).unwrap();
     let value = |metric: &str| {
@@ -308,5 +307,5 @@ fn counts_of_an_own_program_are_of_user_mode() {
     let asked = nobody.pmuscope(&["stat", "-e", "context-switches", "--", "true"]);
     asked.exits(3).complains("it happens in the kernel").complains("paranoid=1");
     let sweep = nobody.pmuscope(&["sweep", "-r", "1", "-e", "page-faults", "--", "true"]);
-    sweep.exits(0).complains("only user mode is counted").prints("page-faults:u");
+    sweep.exits(0).complains("counting user mode only").prints("page-faults:u");
 }

@@ -154,7 +154,7 @@ fn filters_fields_and_forms() {
         form("x.parquet").exits(3).complains("built without Parquet");
         assert!(!scratch.path("x.parquet").exists());
     }
-    form("x.docx").exits(2).complains("Known are .txt, .json, .jsonl, .csv, .parquet");
+    form("x.docx").exits(2).complains("Try: one of .txt, .json, .jsonl, .csv, .parquet");
     script(&["--show-task-events"]).exits(0).prints("PERF_RECORD_COMM").prints("PERF_RECORD_FORK");
     script(&["--show-all"]).exits(0).prints("PERF_RECORD_MMAP2");
     let dump = script(&["-D"]);

@@ -27,7 +27,10 @@ fn the_benchmark_has_a_run_for_each_combination() {
     assert!(runs.iter().all(|run| run["units"]["operation"].as_f64() > Some(1.0)));
     let svg = fs::read_to_string(scratch.path("s.svg")).unwrap();
     assert!(svg.starts_with("<svg ") && svg.contains("<title>constant, 3 CPUs, 2 tasks: "));
-    scratch.pmuscope(["bench", "slots", "-o", "s.gif"]).exits(2).complains("Known are .svg");
+    scratch
+        .pmuscope(["bench", "slots", "-o", "s.gif"])
+        .exits(2)
+        .complains("Try: one of .txt, .json, .svg, .html");
     scratch.pmuscope(["bench", "slots", "--cpus", "0"]).exits(2).complains("from 1");
     scratch.pmuscope(["bench", "slots", "--accounts", "none,some"]).exits(2).complains("some");
 }
@@ -35,7 +38,7 @@ fn the_benchmark_has_a_run_for_each_combination() {
 /// The kernel's answers are those of the rules, of which many were refusals.
 #[track_caller]
 fn agrees(outcome: &Outcome, slots: &str) {
-    outcome.exits(0).prints(slots).prints("\n0 answers of the kernel are not those of the rules\n");
+    outcome.exits(0).prints(slots).prints("\n0 answers of the kernel differ from the rules\n");
     let counts = outcome.stdout.lines().nth(1).unwrap();
     let numbers: Vec<u64> = counts.split(' ').filter_map(|word| word.parse().ok()).collect();
     let [opened, closed, refused] = numbers[..] else { panic!("{counts}") };

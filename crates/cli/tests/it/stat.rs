@@ -312,7 +312,7 @@ fn intervals_end_with_what_is_left_and_with_reasons() {
     assert!(fields(lines.out(), "page-faults")[1].parse::<f64>().unwrap() > 9.0, "{}", lines.out());
     assert_eq!(fields(lines.out(), "cycles")[1], "<not supported>");
     let work = ["-I", "100", "--per", "packet=10"];
-    stat(&scratch, &work, &["true".to_owned()]).exits(2).complains("Try --per-event");
+    stat(&scratch, &work, &["true".to_owned()]).exits(2).complains("Try: --per-event");
 }
 
 #[test]
@@ -362,7 +362,7 @@ fn a_metric_whose_events_are_not_counted_is_missing() {
     let scratch = Scratch::new();
     let counted = scratch.pmuscope(["stat", "-e", "page-faults", "-M", "IPC", "--", "true"]);
     counted.exits(125).prints("page-faults");
-    counted.complains("-M IPC: not computed, for not all of").complains("cycles");
+    counted.complains("-M IPC: not computed, since not all of").complains("cycles");
 }
 
 /// A long run is not for nothing: where results cannot go is told before it.

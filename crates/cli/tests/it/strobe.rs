@@ -93,14 +93,14 @@ fn settings_that_cannot_be_are_refused() {
         let args = ["record"].iter().chain(args).chain(&["-a", "--", "true"]);
         scratch.pmuscope(args).exits(2).complains(part);
     };
-    refused(&["--strobe=often"], "Try --strobe=WINDOW");
+    refused(&["--strobe=often"], "Try: --strobe=WINDOW");
     refused(
         &["--strobe=300,jitter=18446744073709551615"],
         "jitter=18446744073709551615: not a number",
     );
     refused(&["--strobe", "--overwrite"], "without --overwrite");
     refused(&["--strobe", "-F", "99"], "period=");
-    refused(&["--metrics", "CPI"], "Try --strobe --metrics CPI");
+    refused(&["--metrics", "CPI"], "Try: --strobe --metrics CPI");
 }
 
 /// What `doctor` tells of a disturbance of a CPU in a guest of so many: how it was seen, after which

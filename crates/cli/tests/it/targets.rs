@@ -310,7 +310,7 @@ fn signals_end_a_recording_in_order() {
         let scratch = Scratch::new();
         let (pmuscope, recording) = start(&scratch, &["-a", "-z", "--aio"]);
         pmuscope.signal(signal);
-        pmuscope.ends().exits(0).prints_nothing().complains("lost 0");
+        pmuscope.ends().exits(0).prints_nothing().complains("0 lost");
         let info = recording.everyone_agrees();
         assert!(info.complete && info.ended_by.as_deref() == Some("interrupted"), "{info:?}");
     }

@@ -131,9 +131,10 @@ fn what_cannot_be_is_refused() {
         scratch.pmuscope(how.iter().copied().chain(words.split(' '))).exits(2).complains(why);
     };
     refused("-d 0.01", "0.1 to 3600 seconds");
-    refused("-d NaN", "0.1 to 3600 seconds");
+    refused("-d NaN", "500ms, 2s or 1m");
+    refused("-d 50ms", "0.1 to 3600 seconds");
     refused("--by colour", "function, command, process, cpu, node");
-    refused("-a -p 1", "Try one");
+    refused("-a -p 1", "Try: one");
     refused("-C 0-", "-C 0-");
     refused("-p 4194304", "4194304");
 }

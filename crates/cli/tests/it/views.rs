@@ -274,5 +274,5 @@ fn what_cannot_be_shown_is_told() {
     record(&scratch, &[]);
     let report = |flag| scratch.pmuscope(["report", "-i", "x.data", flag]);
     report("--peek=no_such_function").exits(2).complains("--by function --limit all");
-    report("--call-tree").exits(0).prints("Record with -g");
+    report("--call-tree").exits(0).prints("Try: pmuscope record -g");
 }

@@ -290,7 +290,7 @@ fn an_object_without_a_name_is_watched_behind_an_argument() {
     assert!(hits.len() > 5 && hits.len() < 40, "{} hits", hits.len());
     assert_eq!(hits.last().unwrap().0.value, 40);
     let early = scratch.pmuscope(["watch", "$2/8@finish", "--", program_text(), "1", "1"]);
-    early.exits(125).complains("nobody called finish until the end");
+    early.exits(125).complains("finish was not called");
 }
 
 #[test]
@@ -473,7 +473,10 @@ fn processes_are_watched_together_if_they_have_the_same_addresses() {
     let both = [start(&["1", "1"]), start_of(moved_program(), &["1", "1"])];
     let pids = both.each_ref().map(|one| one.pid().to_string()).join(",");
     let refused = scratch.pmuscope(["watch", "-p", &pids, "counter"]);
-    refused.exits(2).prints_nothing().complains("a slot watches one address. Try a watch for each");
+    refused
+        .exits(2)
+        .prints_nothing()
+        .complains("a slot watches one address. Try: a watch for each");
 }
 
 /// As it may while it measures what a hit costs.
@@ -498,7 +501,7 @@ fn a_command_that_a_trap_ends_is_told_of() {
     let own = ["watch", "libc.so.6!environ", "--", "sh", "-c", "kill -TRAP $$"];
     let told = scratch.pmuscope(own);
     told.exits(128 + Signal::TRAP.as_raw())
-        .complains("pmuscope: SIGTRAP ended the command. A kernel");
+        .complains("warning: SIGTRAP ended the command: the kernel");
     let other = ["watch", "libc.so.6!environ", "--", "sh", "-c", "kill -TERM $$"];
     let other = scratch.pmuscope(other);
     other.exits(128 + Signal::TERM.as_raw());

@@ -73,7 +73,7 @@ fn a_kept_recording_is_told_again_in_all_forms() {
     );
     assert_eq!(value["cache_lines"][0]["verdict"], "false_sharing");
     for (file, comma) in [("x.csv", ","), ("x.tsv", "\t")] {
-        scratch.pmuscope(["watch", "--input", "x.data", "--report", file]).exits(0).is_silent();
+        scratch.pmuscope(["watch", "--input", "x.data", "-o", file]).exits(0).is_silent();
         let table = std::fs::read_to_string(scratch.path(file)).unwrap();
         let heads =
             "target,function,file,line,inlined_into,module,address,hits,changed,plus_one,passed";
@@ -82,8 +82,13 @@ fn a_kept_recording_is_told_again_in_all_forms() {
         assert_eq!(rows.lines().count(), target["places"].as_array().unwrap().len());
         assert!(rows.starts_with(&format!("counters{comma}")), "{table}");
     }
-    let page = ["watch", "--input", "x.data", "--report", "x.html"];
+    let page = ["watch", "--input", "x.data", "-o", "x.html"];
     scratch.pmuscope(page).exits(0).is_silent();
+    let old = ["watch", "--input", "x.data", "--report", "old.html", "-o", "again.csv"];
+    scratch.pmuscope(old).exits(0).complains("note: --report is now -o").prints_nothing();
+    assert!(scratch.path("old.html").exists() && scratch.path("again.csv").exists());
+    let recording = scratch.pmuscope(["watch", "--input", "x.data", "-o", "y.data"]);
+    recording.exits(2).complains("-i reads a recording and makes none. Try: -o w.html");
     let page = std::fs::read_to_string(scratch.path("x.html")).unwrap();
     assert!(page.contains("struct counters") && page.contains("class=\"bars\""), "{page}");
 }

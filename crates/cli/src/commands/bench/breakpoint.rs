@@ -21,11 +21,11 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum BreakpointCommand {
-    /// Creating and joining threads that inherit breakpoints, beside threads that inherit none.
+    /// Time creating threads that inherit breakpoints
     Thread(ThreadArgs),
-    /// Switching a breakpoint off and on in all threads that have inherited it.
+    /// Time enabling and disabling an inherited breakpoint
     Enable(EnableArgs),
-    /// A hit: counted, recorded, recorded with its call chain.
+    /// Time breakpoint hits: counted, recorded, with callchain
     Hit(HitArgs),
 }
 
@@ -34,19 +34,19 @@ enum BreakpointCommand {
   pmuscope bench breakpoint thread -r 30 -b 4 -p 64 -t 64
   pmuscope bench breakpoint thread -b 1,2,4 -p 1,2 -t 1,16,64 --json=threads.json
 
-The options are those of perf bench breakpoint thread, where each takes one value and -r comes before the
-name. µs/op is the time of a run divided by its threads (batches times -t), µs/op/cpu is that times -p.")]
+Options are those of perf bench breakpoint thread, where each takes one value and -r precedes the name.
+µs/op is the time of a run divided by its threads (batches times -t); µs/op/cpu is that times -p.")]
 struct ThreadArgs {
-    /// Numbers of breakpoints that each thread inherits; 0 is always measured too
+    /// Set numbers of breakpoints per thread; 0 is the baseline
     #[arg(short, long, value_name = "LIST", value_delimiter = ',', default_value = "1")]
     breakpoints: Vec<u32>,
-    /// Numbers of threads that create batches at the same time
+    /// Set numbers of threads that create batches concurrently
     #[arg(short, long, value_name = "LIST", value_delimiter = ',', default_value = "1")]
     parallelism: Vec<NonZeroUsize>,
-    /// Numbers of threads of a batch
+    /// Set numbers of threads per batch
     #[arg(short, long, value_name = "LIST", value_delimiter = ',', default_value = "1")]
     threads: Vec<NonZeroUsize>,
-    /// Batches of each run
+    /// Create N batches per run
     #[arg(short, long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
     repeat: u32,
     #[command(flatten)]
@@ -58,16 +58,16 @@ struct ThreadArgs {
   pmuscope bench breakpoint enable -p 16 -a 1
   pmuscope bench breakpoint enable -p 0,1,16,256 -a 0,1,2 --json=enable.json
 
-The options are those of perf bench breakpoint enable, where each takes one value and -r comes before the
-name. An operation is off and on together.")]
+Options are those of perf bench breakpoint enable, where each takes one value and -r precedes the name.
+One operation is a disable and an enable.")]
 struct EnableArgs {
-    /// Numbers of threads that wait
+    /// Set numbers of waiting threads
     #[arg(short, long, value_name = "LIST", value_delimiter = ',', default_value = "0")]
     passive: Vec<usize>,
-    /// Numbers of threads that run
+    /// Set numbers of running threads
     #[arg(short, long, value_name = "LIST", value_delimiter = ',', default_value = "0")]
     active: Vec<usize>,
-    /// Times off and on in each run
+    /// Disable and enable N times per run
     #[arg(short, long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
     repeat: u32,
     #[command(flatten)]
@@ -79,7 +79,7 @@ struct EnableArgs {
   pmuscope bench breakpoint hit
   pmuscope bench breakpoint hit -r 100000 --runs 20 --json=hit.json")]
 struct HitArgs {
-    /// Hits of each run
+    /// Hit the breakpoint N times per run
     #[arg(short, long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
     repeat: u64,
     #[command(flatten)]
@@ -89,13 +89,13 @@ struct HitArgs {
 /// How often all of it runs, and where results go.
 #[derive(Debug, clap::Args)]
 struct RunsArgs {
-    /// Runs of each combination
+    /// Run each combination N times
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
     runs: u16,
-    /// Runs of each combination before, that do not count
+    /// Run each combination N times first, uncounted
     #[arg(long, value_name = "N", default_value_t = 1)]
     warm_up: u16,
-    /// Seed of the random order of runs
+    /// Seed the random order of runs
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     #[command(flatten)]
@@ -111,7 +111,7 @@ impl RunsArgs {
     ) -> anyhow::Result<Exit> {
         let rounds = Repetition::new(self.runs.into(), self.seed);
         let rounds = Repetition { warm_up: self.warm_up.into(), ..rounds };
-        BenchJob::new(benchmark, rounds, kind, &self.output).run(here)
+        BenchJob::new(benchmark, rounds, kind, &self.output)?.run(here)
     }
 }
 

@@ -12,61 +12,69 @@ use pmuscope_report::BenchKind;
 
 use super::runs::RunOutputArgs;
 use super::{BenchJob, Here, not_measured, this_program};
+use crate::commands::duration;
 use crate::exit::{Exit, failure};
 
 /// Flags of `pmuscope bench capture`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  pmuscope bench capture                                   all arms around our stencil
-  pmuscope bench capture --quick --arms DEFAULT,PERF-*     a look
-  pmuscope bench capture -r 15 --seconds 10,60 --json=c.json
+  pmuscope bench capture                                  all arms, on the built-in stencil
+  pmuscope bench capture --quick --arms DEFAULT,PERF-*    a quick estimate
+  pmuscope bench capture -r 15 --seconds 10s,1m --json=c.json
   pmuscope bench capture --time-from 'seconds\\s+=\\s+([0-9.]+)' -- ./bt.B.x
 
-Arms: the name says who reads the rings (SERIAL: one thread, AIO1: the same with
-asynchronous writes, READERS-x: one per x) and where (SYS: wherever the scheduler puts it,
-NODE: on the ring's node, CPU: on the ring's CPU). DEFAULT is pmuscope record without flags,
-PERF-x is perf record.")]
+Arms are named by who reads the ring buffers (SERIAL: one thread; AIO1: one thread, asynchronous
+writes; READERS-x: one thread per x) and where (SYS: the scheduler decides; NODE: on the buffer's
+NUMA node; CPU: on its CPU). DEFAULT is pmuscope record without flags, PERF-x is perf record.")]
 pub(crate) struct Args {
-    /// Samples per second and CPU
+    /// Take HZ samples per second and CPU
     #[arg(short = 'F', long, value_name = "HZ", default_value_t = 25_000)]
     freq: u64,
-    /// Event [default: cycles where the CPU counts them, else cpu-clock]
-    #[arg(short, long)]
+    /// Sample EVENT [default: cycles; without a PMU cpu-clock]
+    #[arg(short, long, value_name = "EVENT")]
     event: Option<String>,
-    /// Repetition: how often each arm runs; an interval needs 6
+    /// Run each arm N times; a CI needs 6
     #[arg(short, long, value_name = "N", default_value_t = 6)]
     repeat: usize,
-    /// A look only: one second each, all CPUs
+    /// Give a quick estimate: one second per arm, all CPUs
     #[arg(long)]
     quick: bool,
-    /// Arms to run besides BASE, such as DEFAULT or 'PERF-*' [default: all that differ here]
+    /// Run only these arms and BASE [default: all distinct here]
+    ///
+    /// Such as DEFAULT or 'PERF-*'.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     arms: Vec<String>,
-    /// Threads of the stencil [default: as many as CPUs, and half as many]
+    /// Set threads of the stencil [default: CPUs and half of them]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     threads: Vec<usize>,
-    /// Seconds that the stencil takes alone; with two, the cost per further sample [default: 5]
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    /// Set the stencil's uninstrumented run time [default: 5s]
+    ///
+    /// Durations such as 10,1m; plain numbers are seconds. With two, the overhead per additional
+    /// sample is reported too.
+    #[arg(long, value_name = "LIST", value_parser = duration::seconds, value_delimiter = ',')]
     seconds: Vec<f64>,
-    /// Cells along the edge of each thread's block of the stencil
-    #[arg(long, value_name = "M", default_value_t = 1024)]
+    /// Give each thread's block N cells per edge
+    #[arg(long, value_name = "N", default_value_t = 1024)]
     size: usize,
-    /// The workload's own time, in seconds: the first group of the last match in its output
+    /// Take the workload's own time, in seconds, from its output
+    ///
+    /// The first group of the last match.
     #[arg(long, value_name = "REGEX")]
     time_from: Option<String>,
-    /// A further figure from the workload's output; may be given several times
+    /// Add a metric from the workload's output; repeatable
     #[arg(long, value_name = "NAME=REGEX")]
     metric_from: Vec<String>,
-    /// Seed of the random order of runs
+    /// Seed the random order of runs
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Folder for recordings, which go once they are counted; should be on a disk [default: that of
-    /// temporary files]
+    /// Keep temporary recordings in DIR; use a disk
+    ///
+    /// Each is deleted once it was read [default: the folder for temporary files].
     #[arg(long, value_name = "DIR")]
     tmp: Option<PathBuf>,
     #[command(flatten)]
     output: RunOutputArgs,
-    /// The program to record in place of our stencil
+    /// Record this program instead of the stencil
     #[arg(last = true, value_name = "CMD")]
     command: Vec<OsString>,
 }
@@ -74,7 +82,7 @@ pub(crate) struct Args {
 pub(super) fn run(args: &Args, here: &Here) -> anyhow::Result<Exit> {
     let benchmark = CaptureBench(args.options(&here.facts)?);
     let rounds = Repetition::new(args.repeat, args.seed);
-    BenchJob::new(benchmark, rounds, BenchKind::Capture, &args.output)
+    BenchJob::new(benchmark, rounds, BenchKind::Capture, &args.output)?
         .run_to(here, |file| Ok(args.arms.is_empty() || file.notices.is_empty()))
 }
 

@@ -11,55 +11,59 @@ use pmuscope_report::BenchKind;
 
 use super::runs::RunOutputArgs;
 use super::{BenchJob, Here, not_measured, this_program};
+use crate::commands::duration;
 use crate::exit::{Exit, failure};
 
 /// Flags of `pmuscope bench functions`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  pmuscope bench functions --quick                        a look
-  pmuscope bench functions --json=f.json                  with intervals from 6 rounds
+  pmuscope bench functions --quick                        a quick estimate
+  pmuscope bench functions --json=f.json                  with CIs from six rounds
   pmuscope bench functions --windows 300 --arms 'STROBE-*,PERF-LONG' -r 1
   pmuscope lab run --arch aarch64 --icount 1 -- bench functions --quick
 
-Arms: PLAIN-LONG is pmuscope record with a sample every --period cycles, each with the counts since
-the one before; PLAIN-1000 and PLAIN-300 the same every 1000 and 300 cycles; STROBE-W windows of W
-cycles, one in each --period; PERF-x the same by perf record. Each function alone is the truth.")]
+Arms: PLAIN-LONG is pmuscope record with a sample every --period cycles, each with the counts since the
+previous one; PLAIN-1000 and PLAIN-300 the same every 1000 and 300 cycles; STROBE-W windows of W cycles,
+one per --period; PERF-x the same with perf record. The reference is each function run alone.")]
 pub(crate) struct Args {
-    /// Repetition: how often each arm runs; with 6 their spread makes the intervals
+    /// Run each arm N times; a CI needs 6
     #[arg(short, long, value_name = "N", default_value_t = 6)]
     repeat: usize,
-    /// A look only: one round, and half a second for each function alone
+    /// Give a quick estimate: one round, short runs
     #[arg(long)]
     quick: bool,
-    /// Arms to run besides BASE, such as PLAIN-LONG or 'STROBE-*' [default: all]
+    /// Run only these arms and BASE [default: all]
+    ///
+    /// Such as PLAIN-LONG or 'STROBE-*'.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     arms: Vec<String>,
-    /// Lengths of the windows of STROBE, in cycles
+    /// Set window lengths of the STROBE arms, in cycles
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "300,1000,3000")]
     windows: Vec<u64>,
-    /// Cycles from sample to sample of the LONG arms, and from window to window
-    #[arg(long, value_name = "P", default_value_t = 1_000_000)]
+    /// Sample, or open a window, every N cycles (LONG, STROBE)
+    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
     period: u64,
-    /// Seconds of each run of the mix [default: 10, with --quick 2]
-    #[arg(long, value_name = "S")]
+    /// Run the mix for DURATION [default: 10s, with --quick 2s]
+    #[arg(long, value_name = "DURATION", value_parser = duration::seconds)]
     seconds: Option<f64>,
-    /// Seconds of each function alone [default: 2, with --quick 0.5]
-    #[arg(long, value_name = "S")]
+    /// Run each function alone for DURATION [default: 2s, with --quick 500ms]
+    #[arg(long, value_name = "DURATION", value_parser = duration::seconds)]
     alone: Option<f64>,
-    /// Stop a run, or its analysis, that takes longer than so many seconds
-    #[arg(long, value_name = "S", default_value_t = 120.0)]
+    /// Stop a run or its analysis after DURATION
+    #[arg(long, value_name = "DURATION", value_parser = duration::seconds, default_value = "120s")]
     patience: f64,
-    /// MiB of memory that pointer_chase goes through
-    #[arg(long, value_name = "MIB", default_value_t = 64)]
+    /// Give pointer_chase N MiB of memory
+    #[arg(long, value_name = "N", default_value_t = 64)]
     memory: usize,
-    /// Make calls so many times as long as usual
+    /// Scale the length of calls by FACTOR
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
     length: f64,
-    /// Seed of the random order of runs, and of calls
+    /// Seed the random order of runs and calls
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Folder for recordings, which go once they are read; should be on a disk [default: that of
-    /// temporary files]
+    /// Keep temporary recordings in DIR; use a disk
+    ///
+    /// Each is deleted once it was read [default: the folder for temporary files].
     #[arg(long, value_name = "DIR")]
     tmp: Option<PathBuf>,
     #[command(flatten)]
@@ -75,7 +79,7 @@ pub(super) fn run(args: &Args, here: &Here) -> anyhow::Result<Exit> {
     let asked: Vec<Labels> = options.arms.iter().map(arms::FunctionsArm::labels).collect();
     let rounds = Repetition::new(if args.quick { 1 } else { args.repeat }, args.seed);
     let benchmark = FunctionsBench::from(options);
-    BenchJob::new(benchmark, rounds, BenchKind::Functions, &args.output).run_to(here, |file| {
+    BenchJob::new(benchmark, rounds, BenchKind::Functions, &args.output)?.run_to(here, |file| {
         let ran = |arm: &Labels| file.runs.iter().any(|run| run.labels == *arm);
         Ok(args.arms.is_empty() || asked.iter().all(ran))
     })

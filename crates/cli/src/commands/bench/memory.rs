@@ -7,19 +7,20 @@ use pmuscope_workloads::memory::{Access, Thp};
 
 use super::runs::RunOutputArgs;
 use super::{BenchJob, Here, this_program};
+use crate::commands::duration;
 use crate::commands::record::size;
 use crate::exit::{Exit, failure};
 
 /// Flags of `pmuscope bench memory`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  pmuscope bench memory                          read, write, copy, latency, latency under load
+  pmuscope bench memory                          read, write, copy, idle and loaded latency
   pmuscope bench memory --access read,stream --no-latency -r 20 --json=memory.json
-  pmuscope compare before.json after.json        two such files side by side
+  pmuscope compare before.json after.json        compare two such files
 
-docs/memory.md tells how it is measured, and what the figures are not.")]
+docs/memory.md explains the method, and what the numbers are not.")]
 pub(crate) struct Args {
-    /// What all CPUs of a node do
+    /// Set what all CPUs of a node do
     #[arg(
         long,
         value_name = "LIST",
@@ -28,10 +29,12 @@ pub(crate) struct Args {
         value_parser = Access::NAMES.to_vec()
     )]
     access: Vec<String>,
-    /// No latency, neither at rest nor under load
+    /// Skip latency, idle and loaded
     #[arg(long)]
     no_latency: bool,
-    /// Latency under load: nanoseconds that the others wait after each 64 KiB that they read
+    /// Set pauses for loaded latency, in ns per 64 KiB
+    ///
+    /// How long the other threads pause after each 64 KiB that they read.
     #[arg(
         long,
         value_name = "LIST",
@@ -40,23 +43,24 @@ pub(crate) struct Args {
         conflicts_with = "no_latency"
     )]
     pauses: Vec<u64>,
-    /// Memory of each run, over all its threads [default: four times the caches, 256M at least, a fourth of
-    /// what is available at most]
+    /// Use SIZE of memory per run, over all threads
+    ///
+    /// [default: four times the caches, at least 256M, at most a quarter of available memory]
     #[arg(long, value_name = "SIZE")]
     size: Option<String>,
-    /// Seconds of each run
-    #[arg(long, value_name = "S", default_value_t = 1.0)]
+    /// Run each measurement for DURATION
+    #[arg(long, value_name = "DURATION", value_parser = duration::seconds, default_value = "1s")]
     seconds: f64,
-    /// Threads of a node [default: one for each of its CPUs]
+    /// Run N threads per node [default: one per CPU]
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
-    /// Huge pages
+    /// Use transparent huge pages
     #[arg(long, value_name = "WHEN", default_value = "always", value_parser = Thp::NAMES.to_vec())]
     thp: String,
-    /// How often each runs
+    /// Run each measurement N times
     #[arg(short, long, value_name = "N", default_value_t = 5)]
     repeat: usize,
-    /// Seed of the random order of runs
+    /// Seed the random order of runs
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     #[command(flatten)]
@@ -84,5 +88,5 @@ pub(super) fn run(args: &Args, here: &Here) -> anyhow::Result<Exit> {
     };
     let rounds = Repetition::new(args.repeat, args.seed);
     let benchmark = MemoryBench { machine, options };
-    BenchJob::new(benchmark, rounds, BenchKind::Memory, &args.output).run(here)
+    BenchJob::new(benchmark, rounds, BenchKind::Memory, &args.output)?.run(here)
 }

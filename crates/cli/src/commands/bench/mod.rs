@@ -21,9 +21,10 @@ use pmuscope_measure::RunFile;
 use pmuscope_measure::counting::Signal;
 use pmuscope_report::BenchKind;
 
-use self::runs::{PreflightCpus, RunOutputArgs, begin, tell_concerns};
+use self::runs::{PreflightCpus, RunOutput, begin, tell_concerns};
 use crate::commands::counting::{CountingProgress, refused};
 use crate::commands::doctor;
+use crate::commands::output::{Formats, OutputArgs};
 use crate::exit::{Exit, failure};
 use crate::signals::stop_pipe;
 
@@ -36,21 +37,21 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum BenchCommand {
-    /// What recording costs the recorded program, by every way to read the rings, and by perf's.
+    /// Measure recording overhead, ours and perf's
     Capture(capture::Args),
-    /// What a packet costs on its way through a ring, within one process and between two.
+    /// Measure the cost per packet of a shared-memory ring
     Ring(ring::Args),
-    /// What it costs a program to count a part of itself, by the way counters are read.
+    /// Measure the cost of counting a region of code
     Region(region::Args),
-    /// What it takes to keep account of breakpoint slots, by the way that is done.
+    /// Measure bookkeeping of breakpoint slots
     Slots(slots::Args),
-    /// What breakpoints cost on this kernel: threads that inherit them, switching them, hits.
+    /// Measure the cost of breakpoints on this kernel
     Breakpoint(breakpoint::Args),
-    /// How fast memory is, from the CPUs of each node to the memory of each: bandwidth, latency, latency under load.
+    /// Measure memory bandwidth and latency, node to node
     Memory(memory::Args),
-    /// What placement on nodes yields and costs: convergence, speed, faults, under the kernel's policies and bound.
+    /// Measure NUMA placement: convergence, speed, page faults
     Numa(Box<numa::Args>),
-    /// How true metrics of functions are, in windows of several kinds, against each function alone.
+    /// Measure the accuracy of per-function metrics
     Functions(functions::Args),
 }
 
@@ -75,18 +76,26 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
 }
 
 /// A benchmark as its flags ask for it.
-struct BenchJob<'a, B> {
+struct BenchJob<B> {
     benchmark: B,
     rounds: Repetition,
     kind: BenchKind,
-    output: &'a RunOutputArgs,
+    output: RunOutput,
     /// What to know of the results.
     notices: Vec<String>,
 }
 
-impl<'a, B: Benchmark> BenchJob<'a, B> {
-    fn new(benchmark: B, rounds: Repetition, kind: BenchKind, output: &'a RunOutputArgs) -> Self {
-        Self { benchmark, rounds, kind, output, notices: Vec::new() }
+impl<B: Benchmark> BenchJob<B> {
+    /// # Errors
+    /// If the flags name no form of a result.
+    fn new<F: Formats>(
+        benchmark: B,
+        rounds: Repetition,
+        kind: BenchKind,
+        output: &OutputArgs<F>,
+    ) -> anyhow::Result<Self> {
+        let output = RunOutput::of(output)?;
+        Ok(Self { benchmark, rounds, kind, output, notices: Vec::new() })
     }
 
     /// Makes all runs, keeps them, and shows what they came to.
@@ -138,5 +147,5 @@ fn not_measured(error: BenchError) -> anyhow::Error {
 
 /// This program, which benchmarks run as others.
 fn this_program() -> anyhow::Result<std::path::PathBuf> {
-    std::env::current_exe().context("cannot tell where this program is")
+    std::env::current_exe().context("cannot find the path of this program")
 }

@@ -17,59 +17,64 @@ use pmuscope_report::BenchKind;
 
 use super::runs::RunOutputArgs;
 use super::{BenchJob, Here, this_program};
-use crate::commands::numa::parse_seconds;
+use crate::commands::duration;
 use crate::commands::record::size;
 use crate::exit::{Exit, failure};
 
 /// Flags of `pmuscope bench numa`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  pmuscope bench numa                                   six tests, bound well and badly, the kernel on and off: 2 min
+  pmuscope bench numa                                   six tests, best and worst binding, balancing on and off: 2 min
   pmuscope bench numa --suite full --json=numa.json     all of perf bench numa mem -a, and two more
   pmuscope bench numa --tests 2x3-convergence,4x4-convergence --policies best,off,on -r 5
-  pmuscope bench numa --suite mine.toml --perturb 10 --json=numa.json --resume
+  pmuscope bench numa --suite mine.toml --perturb 10s --json=numa.json --resume
   pmuscope bench numa --metric-from 'bops=bOPS.([0-9]+)' -- ./four-jvms    any program
 
-Tests are processes x threads: 2x3 is two processes with three threads each. Policies: best and worst bind
-threads and memory as well and as badly as can be; interleave and weighted-interleave spread pages; as-is leaves
-the kernel as it is set; off, on, on-fast set its balancing for the time of a run; numad and balance run
-a program beside.")]
+Tests are named PROCESSESxTHREADS: 2x3 is two processes of three threads. Policies: best and worst bind
+threads and memory as well and as badly as possible; interleave and weighted-interleave spread pages;
+as-is leaves the kernel's settings; off, on and on-fast set its balancing during a run; numad and balance
+run a daemon as well.")]
 pub(crate) struct Args {
-    /// quick, standard, full, guest, or a TOML file
+    /// Run this suite: quick, standard, full, guest or a TOML file
     #[arg(long, value_name = "SUITE", default_value = "quick")]
     suite: String,
-    /// Only these tests, of all suites
-    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    /// Run only these tests, of any suite
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
     tests: Vec<String>,
-    /// What places threads and memory [default: best,worst,interleave,off,on; quick without interleave, a program
+    /// Compare these placement policies
+    ///
+    /// [default: best,worst,interleave,off,on; quick without interleave; a program
     /// interleave,off,on; on one node best]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = Policy::NAMES.to_vec())]
     policies: Vec<String>,
-    /// Seconds of each bandwidth test [default: of the suite; 60 in standard and full]
-    #[arg(long, value_name = "S", value_parser = parse_seconds)]
+    /// Run each bandwidth test for DURATION [default: the suite's]
+    ///
+    /// 60s in standard and full.
+    #[arg(long, value_name = "DURATION", value_parser = duration::positive_seconds)]
     seconds: Option<f64>,
-    /// Seconds that a convergence test takes at most [default: of the suite; 100 in standard and full]
-    #[arg(long, value_name = "S", value_parser = parse_seconds)]
+    /// Stop convergence tests after DURATION [default: the suite's]
+    ///
+    /// 100s in standard and full.
+    #[arg(long = "time-limit", alias = "limit", value_name = "DURATION", value_parser = duration::positive_seconds)]
     limit: Option<f64>,
-    /// Every S seconds move a thread to the last CPU and let it go
-    #[arg(long, value_name = "S", value_parser = parse_seconds)]
+    /// Move a thread to the last CPU and back every DURATION
+    #[arg(long, value_name = "DURATION", value_parser = duration::positive_seconds)]
     perturb: Option<f64>,
-    /// Converged is within so many per cent of the best binding
+    /// Count as converged within PERCENT of the best binding
     #[arg(long, value_name = "PERCENT", default_value_t = 5.0)]
     within: f64,
-    /// Converged is for so many seconds without a break
-    #[arg(long, value_name = "S", default_value = "2", value_parser = parse_seconds)]
+    /// Require convergence to hold for DURATION
+    #[arg(long, value_name = "DURATION", value_parser = duration::positive_seconds, default_value = "2s")]
     hold: f64,
-    /// Look each so many milliseconds
+    /// Take a snapshot every DURATION (a plain number: ms)
     #[arg(
         short = 'I',
         long,
-        value_name = "MS",
-        default_value_t = 250,
-        value_parser = clap::value_parser!(u64).range(10..1000)
+        value_name = "DURATION", value_parser = duration::milliseconds_in(10, 999),
+        default_value = "250ms"
     )]
     interval: u64,
-    /// Ask for so many pages at each look, of all processes together
+    /// Query N pages per snapshot, over all processes
     #[arg(
         long,
         value_name = "N",
@@ -77,24 +82,26 @@ pub(crate) struct Args {
         value_parser = clap::value_parser!(u64).range(64..)
     )]
     pages: u64,
-    /// How often each test runs under each policy [default: 3; quick 2]
+    /// Run each test N times per policy [default: 3; quick 2]
     #[arg(short, long, value_name = "N")]
     repeat: Option<usize>,
-    /// Seed of the random order of runs
+    /// Seed the random order of runs
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Go on with the runs that the file of --json has
+    /// Continue the runs in the file of --json
     #[arg(long)]
     resume: bool,
-    /// List the tests as they fit this machine, and run nothing
+    /// List the tests that fit this machine, and run nothing
     #[arg(long)]
     list: bool,
-    /// With a program: a figure from what it prints, the first group of the last match; several times
+    /// Add a metric from the program's output; repeatable
+    ///
+    /// The first group of the last match.
     #[arg(long, value_name = "NAME=REGEX", requires = "command")]
     metric_from: Vec<String>,
     #[command(flatten)]
     output: RunOutputArgs,
-    /// A program to run in place of the tests, with its arguments
+    /// Run this program instead of the tests
     #[arg(last = true, value_name = "CMD", conflicts_with_all = ["suite", "tests", "perturb", "list"])]
     command: Vec<OsString>,
 }
@@ -141,8 +148,9 @@ impl Args {
         if self.rounds() == 0 || !(0.0..100.0).contains(&self.within) {
             return Err(failure(Exit::BadInput, "-r from 1; --within 0 or more and below 100"));
         }
-        if self.resume && self.output.path().is_none() {
-            return Err(failure(Exit::BadInput, "--resume goes on with a file: give --json=FILE"));
+        if self.resume && self.output.results()?.json.is_none() {
+            let text = "--resume needs the run file to continue. Try: --json=FILE --resume";
+            return Err(failure(Exit::BadInput, text));
         }
         Ok(())
     }
@@ -157,10 +165,10 @@ impl Args {
         for note in notes.iter().map(String::as_str).chain(note) {
             say!("note: {note}");
         }
-        let resume = self.output.path().filter(|path| self.resume && path.exists());
+        let resume = self.output.results()?.json.filter(|path| self.resume && path.exists());
         let rounds = Repetition::new(self.rounds(), self.seed);
-        let rounds = Repetition { resume: resume.map(PathBuf::from), ..rounds };
-        let job = BenchJob::new(benchmark, rounds, BenchKind::Numa, &self.output);
+        let rounds = Repetition { resume, ..rounds };
+        let job = BenchJob::new(benchmark, rounds, BenchKind::Numa, &self.output)?;
         BenchJob { notices: notes.to_vec(), ..job }.run(here)
     }
 

@@ -20,22 +20,23 @@ const SOFTWARE: &str = "task-clock,page-faults";
 /// Flags of `pmuscope bench region`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  pmuscope bench region                          with cycles and instructions, or the task clock without a PMU
+  pmuscope bench region                          cycles and instructions; without a PMU the task clock
   pmuscope bench region -e page-faults -r 20 --json=region.json
 
-The API that it measures is for programs that count parts of themselves: docs/region.md.")]
+The API measured is for programs that count parts of themselves: docs/region.md.")]
 pub(crate) struct Args {
-    /// Events to count, all at the same time [default: instructions:u,cycles:u; task-clock,page-faults
-    /// without a PMU]
-    #[arg(short, long, value_name = "EVENT,…")]
+    /// Count these events together
+    ///
+    /// [default: instructions:u,cycles:u; without a PMU task-clock,page-faults]
+    #[arg(short, long, value_name = "EVENT")]
     event: Vec<String>,
-    /// Entries of each run
+    /// Enter the region N times per run
     #[arg(long, value_name = "N", default_value_t = 100_000)]
     entries: u64,
-    /// How often each runs
+    /// Run each measurement N times
     #[arg(short, long, value_name = "N", default_value_t = 10)]
     repeat: usize,
-    /// Seed of the random order of runs
+    /// Seed the random order of runs
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     #[command(flatten)]
@@ -49,7 +50,7 @@ pub(super) fn run(args: &Args, here: &Here) -> anyhow::Result<Exit> {
     let (events, notices) = events(args, &here.machine)?;
     let benchmark = RegionBench::new(&events, args.entries).map_err(not_measured)?;
     let rounds = Repetition::new(args.repeat, args.seed);
-    let job = BenchJob::new(benchmark, rounds, BenchKind::Region, &args.output);
+    let job = BenchJob::new(benchmark, rounds, BenchKind::Region, &args.output)?;
     BenchJob { notices, ..job }.run(here)
 }
 

@@ -14,14 +14,14 @@ use crate::exit::{Exit, failure};
 /// Flags of `pmuscope bench ring`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  pmuscope bench ring                            both ways to tell what is full, in one process and in two
+  pmuscope bench ring                            both modes, with one process and with two
   pmuscope bench ring --bytes-written 64 --bytes-read 64 -r 10 --json=ring.json
   pmuscope stat -- pmuscope workload ring --mode fastforward
 
-In ring-N of the table, ring is basic (indices of both sides, on one cache line) or fastforward (the
-slot itself tells whether it is full), N is the number of processes.")]
+In the table, ring-N names the mode (basic: indices of both sides, on one cache line; fastforward: a flag
+in each slot) and the number of processes.")]
 pub(crate) struct Args {
-    /// Ways to tell what is full
+    /// Set how a side detects full slots
     #[arg(
         long,
         value_name = "LIST",
@@ -30,28 +30,28 @@ pub(crate) struct Args {
         value_parser = ["basic", "fastforward"]
     )]
     modes: Vec<String>,
-    /// Numbers of processes
+    /// Set numbers of processes
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1,2")]
     processes: Vec<usize>,
-    /// Packets of each run
+    /// Send N packets per run
     #[arg(long, value_name = "N", default_value_t = 10_000_000)]
     packets: u64,
-    /// Packets in a row before the other side has its turn, with one process
+    /// With one process: switch sides every N packets
     #[arg(long, value_name = "N", default_value_t = 100)]
     burst: u64,
-    /// Bytes of each packet that the producer writes
+    /// Make the producer write N bytes per packet
     #[arg(long, value_name = "N", default_value_t = 0)]
     bytes_written: usize,
-    /// Bytes of each packet that the consumer reads
+    /// Make the consumer read N bytes per packet
     #[arg(long, value_name = "N", default_value_t = 0)]
     bytes_read: usize,
-    /// Events to count [default: as pmuscope stat]
-    #[arg(short, long, value_name = "EVENT,…")]
+    /// Count these events [default: those of stat]
+    #[arg(short, long, value_name = "EVENT")]
     event: Vec<String>,
-    /// How often each runs
+    /// Run each measurement N times
     #[arg(short, long, value_name = "N", default_value_t = 5)]
     repeat: usize,
-    /// Seed of the random order of runs
+    /// Seed the random order of runs
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     #[command(flatten)]
@@ -83,6 +83,6 @@ pub(super) fn run(args: &Args, here: &Here) -> anyhow::Result<Exit> {
     let notices: Vec<String> = absent.collect();
     let missing = !args.event.is_empty() && !notices.is_empty();
     let rounds = Repetition::new(args.repeat, args.seed);
-    let job = BenchJob::new(benchmark, rounds, BenchKind::Ring, &args.output);
+    let job = BenchJob::new(benchmark, rounds, BenchKind::Ring, &args.output)?;
     BenchJob { notices, ..job }.run_to(here, |_| Ok(!missing))
 }

@@ -1,49 +1,57 @@
 //! What all benchmarks do with their run file: begin it with what is known of the machine, keep it
 //! after every run, and stop where the user says so.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use pmuscope_machine::{CpuSet, Facts, FileKind, Machine};
 use pmuscope_measure::{Concern, MeasureError, Program, RunFile, can_save, save};
 use pmuscope_report::{Style, Tool, to_json};
 
-use crate::commands::figures_page::FiguresPage;
+use crate::commands::figures_page;
+use crate::commands::output::{Formats, Output, OutputArgs, Results, forms, wrote};
 use crate::exit::{Exit, failure};
 use crate::replace::replace;
+use crate::say::is_verbose;
 use crate::terminal;
 
-/// Where results go.
-#[derive(Debug, clap::Args)]
-pub(in crate::commands) struct RunOutputArgs {
-    /// Write all results to FILE after every run, as compare reads them (schema pmuscope/runs/1); without
-    /// FILE, print them at the end instead of the table
-    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
-    json: Option<Option<PathBuf>>,
-    #[command(flatten)]
-    page: FiguresPage,
+forms!(RunFormats: Text Json Html, "pmuscope/runs/1");
+
+/// Where results of runs go.
+pub(in crate::commands) type RunOutputArgs = OutputArgs<RunFormats>;
+
+/// The same, as it was asked for: the run file is kept after every run, the page is written at the end.
+#[derive(Debug, Clone)]
+pub(in crate::commands) struct RunOutput {
+    pub(in crate::commands) results: Results,
 }
 
-impl RunOutputArgs {
-    /// Whether results were asked for.
-    pub(in crate::commands) fn is_asked(&self) -> bool {
-        self.json.is_some() || self.page.is_asked()
+impl RunOutput {
+    /// What the flags ask for.
+    ///
+    /// # Errors
+    /// If they name no form that there is.
+    pub(in crate::commands) fn of<F: Formats>(args: &OutputArgs<F>) -> anyhow::Result<Self> {
+        Ok(Self { results: args.results()? })
     }
 
     /// The file to keep results in.
     pub(in crate::commands) fn path(&self) -> Option<&Path> {
-        self.json.as_ref()?.as_deref()
+        self.results.json.as_deref()
     }
 
     /// Whether they are printed instead of the table.
     pub(in crate::commands) fn is_printed(&self) -> bool {
-        matches!(self.json, Some(None))
+        self.results.printed
     }
 
     /// Keeps the results in the file, and writes the page, as far as they were asked for.
     pub(in crate::commands) fn write(&self, file: &RunFile) -> anyhow::Result<()> {
         keep(file, self.path())?;
-        self.page.write(file)
+        if let Some(path) = self.path() {
+            wrote(path);
+        }
+        self.results.html.as_deref().map_or(Ok(()), |path| figures_page::write(file, path))
     }
 
     /// Asks, before anything is measured, whether results can be written where they were asked for.
@@ -54,7 +62,15 @@ impl RunOutputArgs {
         if let Some(path) = self.path() {
             can_save(path, replace(FileKind::RunFile))?;
         }
-        self.page.check()
+        let page = self.results.html.as_deref();
+        Output::to(page).check(FileKind::Page)?;
+        let text = self.results.text.as_deref();
+        Output::to(text).check(self.kind())
+    }
+
+    /// What is printed.
+    fn kind(&self) -> FileKind {
+        if self.is_printed() { FileKind::RunFile } else { FileKind::Text }
     }
 
     /// Ends the runs: by the user's wish, or with all that was asked for there (`whole`) or not. Keeps
@@ -74,10 +90,16 @@ impl RunOutputArgs {
             file.finish(exit.status());
         }
         self.write(&file)?;
-        terminal::print(&match self.is_printed() {
+        let output = Output::to(self.results.text.as_deref());
+        let style = if output.is_file() { Style::PLAIN } else { terminal::style() };
+        let text = match self.is_printed() {
             true => to_json(&file)?,
-            false => text(&file, &terminal::style()),
-        })?;
+            false => text(&file, &style),
+        };
+        match output.is_file() {
+            true => output.print(self.kind(), &text)?,
+            false => terminal::print(&text)?,
+        }
         Ok(exit)
     }
 }
@@ -107,7 +129,7 @@ pub(in crate::commands) fn begin(
     let command = crate::commands::answer::command_line();
     let mut file = RunFile::new(tool, command, SystemTime::now());
     let mut environment = machine.environment().map_err(|error| {
-        failure(Exit::NotPossible, format!("cannot tell what changes times here: {error}"))
+        failure(Exit::NotPossible, format!("cannot read what makes times vary here: {error}"))
     })?;
     let online = &facts.topology.online;
     let cpus = match look {
@@ -136,8 +158,10 @@ pub(in crate::commands) fn begin(
 /// Says what makes times vary here, before anything is measured.
 pub(in crate::commands) fn tell_concerns(file: &RunFile) {
     for concern in &file.concerns {
-        let fix = concern.fix.as_ref().map_or(String::new(), |fix| format!(" Try: {fix}"));
-        say!("pmuscope: {}: {}.{fix}", concern.why, concern.effect);
+        say!("note: {}: {}", concern.why, concern.effect);
+        if let Some(fix) = concern.fix.as_ref().filter(|_| is_verbose()) {
+            say!("  Try: {fix}");
+        }
     }
 }
 

@@ -1,34 +1,37 @@
 //! `pmuscope bench slots`.
 
 use std::io::{self, Write as _};
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
 use pmuscope_bench::Repetition;
 use pmuscope_bench::slots::{ACCOUNTS, Options, SlotsBench};
 use pmuscope_counters::Host;
+use pmuscope_machine::FileKind;
 use pmuscope_report::{BenchKind, slots_page, slots_svg};
 use pmuscope_watch::kernel::{Compared, KernelCheck, KernelError, compare};
 use pmuscope_watch::slots::{Layout, Slots};
 
-use super::runs::RunOutputArgs;
+use super::runs::RunOutput;
 use super::{BenchJob, Here};
-use crate::commands::output::{Form, Format};
+use crate::commands::duration;
+use crate::commands::output::{Output, OutputArgs, forms};
 use crate::exit::{Exit, failure};
 use crate::version::COMMIT;
+
+forms!(SlotsFormats: Text Json Html Svg, "pmuscope/runs/1");
 
 /// Flags of `pmuscope bench slots`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  pmuscope bench slots                              growth with CPUs and tasks, four ways to keep account
+  pmuscope bench slots                              growth with CPUs and tasks, by four methods
   pmuscope bench slots --accounts constant --threads 1,2,4 -r 10 --json=slots.json
-  pmuscope bench slots -o growth.svg                as a picture too
-  sudo pmuscope bench slots --against-kernel 10000  whether this kernel answers as the rules do
+  pmuscope bench slots -o growth.svg                plot the growth
+  sudo pmuscope bench slots --against-kernel 10000  check the kernel's answers against the rules
 
-Nothing is opened but with --against-kernel; docs/slots.md has the rules.")]
+Opens no breakpoint, except with --against-kernel; docs/slots.md has the rules.")]
 pub(crate) struct Args {
-    /// Ways to keep account: naive, cached, constant, none
+    /// Compare these bookkeeping methods
     #[arg(
         long,
         value_name = "LIST",
@@ -37,33 +40,32 @@ pub(crate) struct Args {
         value_parser = ACCOUNTS
     )]
     accounts: Vec<String>,
-    /// Numbers of CPUs
+    /// Set numbers of CPUs
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1,16,256,4096")]
     cpus: Vec<u32>,
-    /// Numbers of tasks
+    /// Set numbers of tasks
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1,512")]
     tasks: Vec<u64>,
-    /// Numbers of threads at once
+    /// Set numbers of concurrent threads
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1")]
     threads: Vec<usize>,
-    /// Milliseconds of each run
-    #[arg(long, value_name = "N", default_value_t = 20)]
+    /// Run each measurement for DURATION (a plain number: ms)
+    #[arg(long = "run-time", alias = "ms", value_name = "DURATION", value_parser = duration::milliseconds, default_value = "20ms")]
     ms: u64,
-    /// How often each runs
+    /// Run each measurement N times
     #[arg(short, long, value_name = "N", default_value_t = 5)]
     repeat: usize,
-    /// Seed of the random order of runs, and of owners
+    /// Seed the random order of runs and owners
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Open and close so many real breakpoints at random, and compare each of the kernel's answers with
-    /// that of the rules
-    #[arg(long, value_name = "OPERATIONS", conflicts_with_all = ["accounts", "cpus", "tasks", "threads", "ms", "repeat", "json"])]
+    /// Check the kernel's answers for N real breakpoints
+    ///
+    /// Opens and closes breakpoints at random, and compares each of the kernel's answers with that
+    /// of the rules (root).
+    #[arg(long, value_name = "N", conflicts_with_all = ["accounts", "cpus", "tasks", "threads", "ms", "repeat", "json", "html", "output"])]
     against_kernel: Option<u64>,
-    /// Draw the growth into FILE, as its name says: .svg, or .html with the tables
-    #[arg(short = 'o', long, value_name = "FILE", conflicts_with = "against_kernel")]
-    output: Option<PathBuf>,
     #[command(flatten)]
-    results: RunOutputArgs,
+    output: OutputArgs<SlotsFormats>,
 }
 
 pub(super) fn run(args: &Args, here: &Here) -> anyhow::Result<Exit> {
@@ -71,7 +73,12 @@ pub(super) fn run(args: &Args, here: &Here) -> anyhow::Result<Exit> {
     if let Some(operations) = args.against_kernel {
         return against_kernel(here, operations, rounds.seed);
     }
-    let drawn = args.output.as_deref().map(drawing).transpose()?;
+    let mut job_output = RunOutput::of(&args.output)?;
+    // The page of this benchmark has the growth as a picture.
+    let page = job_output.results.html.take();
+    let picture = job_output.results.svg.take();
+    Output::to(page.as_deref()).check(FileKind::Page)?;
+    Output::to(picture.as_deref()).check(FileKind::Picture)?;
     let is_zero = args.cpus.contains(&0) || args.tasks.contains(&0) || args.threads.contains(&0);
     if args.repeat == 0 || is_zero {
         return Err(failure(Exit::BadInput, "-r, --cpus, --tasks and --threads from 1"));
@@ -83,21 +90,16 @@ pub(super) fn run(args: &Args, here: &Here) -> anyhow::Result<Exit> {
         threads: args.threads.clone(),
         time: Duration::from_millis(args.ms),
     });
-    BenchJob::new(benchmark, rounds, BenchKind::Slots, &args.results).run_to(here, |file| {
-        if let Some(form) = drawn {
-            form.print(&match form.format {
-                Format::Html => slots_page(file, COMMIT),
-                _ => slots_svg(file),
-            })?;
+    let job = BenchJob::new(benchmark, rounds, BenchKind::Slots, &args.output)?;
+    BenchJob { output: job_output, ..job }.run_to(here, |file| {
+        if let Some(path) = &page {
+            Output::to(Some(path)).print(FileKind::Page, &slots_page(file, COMMIT))?;
+        }
+        if let Some(path) = &picture {
+            Output::to(Some(path)).print(FileKind::Picture, &slots_svg(file))?;
         }
         Ok(true)
     })
-}
-
-/// What the name of the file asks for.
-fn drawing(path: &Path) -> anyhow::Result<Form> {
-    let offered = [Format::Svg, Format::Html];
-    Ok(Form::new(Format::choose(None, Some(path), &offered, "-o growth.svg")?, Some(path)))
 }
 
 /// Threads that real breakpoints are for.
@@ -122,8 +124,8 @@ fn against_kernel(here: &Here, operations: u64, seed: u64) -> anyhow::Result<Exi
     };
     let mut out = format!(
         "{of_cpu} on each of {possible_cpus} possible CPUs, {cpus} online; {TASKS} tasks; seed {seed}\n\
-         {opened} breakpoints opened, {closed} closed, {refused} refused for want of a slot\n\
-         {disagreed} answers of the kernel are not those of the rules\n"
+         {opened} breakpoints opened, {closed} closed, {refused} refused, as no slot was free\n\
+         {disagreed} answers of the kernel differ from the rules\n"
     );
     disagreements.iter().for_each(|what| out += &format!("  {what}\n"));
     io::stdout().write_all(out.as_bytes()).context("cannot write to standard output")?;

@@ -4,6 +4,7 @@ use pmuscope_events::{Catalog, Event, EventError, Group, parse};
 use pmuscope_machine::{Machine, Pmu};
 
 use crate::commands::event_lists::{EventListArgs, catalog};
+use crate::commands::record::events::with_list;
 use crate::exit::bad_input;
 
 /// What is counted where nothing is said, as far as the machine has it: perf's own choice.
@@ -56,11 +57,11 @@ impl Asked {
                         Err(error) if error.is_of_machine() => {
                             self.absent.push((piece.to_owned(), reason(&error)));
                         }
-                        Err(error) => return Err(bad_input(error)),
+                        Err(error) => return Err(bad_input(with_list(&error))),
                     }
                 }
             }
-            Err(error) => return Err(bad_input(error)),
+            Err(error) => return Err(bad_input(with_list(&error))),
         }
         Ok(())
     }

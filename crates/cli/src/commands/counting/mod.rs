@@ -23,21 +23,25 @@ pub(super) use user_mode::UserMode;
 /// What work the program does.
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct UnitArgs {
-    /// Each run does N of a unit of work: packet=10e6; may be given several times
+    /// Divide by a unit of work: packet=10e6; repeatable
+    ///
+    /// Each run does N of them.
     #[arg(long, value_name = "NAME=N", help_heading = "Units of work")]
     per: Vec<String>,
-    /// The program prints how many it did: the first group of the last match;
-    /// 'request=handled ([0-9.]+) requests'
+    /// Take the number of units from the program's output
+    ///
+    /// The first group of the last match, as in 'request=handled ([0-9.]+) requests'.
     #[arg(long, value_name = "NAME=REGEX", help_heading = "Units of work")]
     per_from: Vec<String>,
-    /// The program writes how many it did to FILE, in lines such as packet=10000000; of a process that runs
-    /// already (-p), the growth of these numbers counts
+    /// Take the number of units from FILE, written by the program
+    ///
+    /// Lines such as packet=10000000. With -p the growth of these numbers counts.
     #[arg(long, value_name = "FILE", help_heading = "Units of work")]
     per_file: Vec<PathBuf>,
-    /// Count EVENT (a tracepoint, a system call, any other) as units: write=syscalls:sys_enter_write
+    /// Count EVENT as units: write=syscalls:sys_enter_write
     #[arg(long, value_name = "NAME=EVENT", help_heading = "Units of work")]
     per_event: Vec<String>,
-    /// A figure that the program prints, such as Mpps, becomes one of the result
+    /// Add a metric from the program's output, such as Mpps
     #[arg(long, value_name = "NAME=REGEX", help_heading = "Units of work")]
     metric_from: Vec<String>,
 }

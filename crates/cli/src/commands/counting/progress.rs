@@ -74,7 +74,7 @@ impl RunObserver for CountingProgress<'_> {
         let end: Vec<&str> = output.lines().rev().take(3).collect();
         let end: Vec<&str> = end.into_iter().rev().collect();
         let end = end.join(" | ");
-        say!("pmuscope: the program ended with status {exit}: {}", escape_lines(&end));
+        say!("warning: the program ended with status {exit}: {}", escape_lines(&end));
     }
 
     fn keep(&mut self, file: &RunFile) -> Result<(), MeasureError> {

@@ -24,8 +24,8 @@ impl UserMode {
     /// What the user has to know.
     pub(in crate::commands) fn notice(self) -> String {
         format!(
-            "only user mode is counted: perf_event_paranoid is {} and pmuscope has no CAP_PERFMON. For the \
-             kernel too: sudo sysctl kernel.perf_event_paranoid=1",
+            "counting user mode only, since perf_event_paranoid is {} and pmuscope has no CAP_PERFMON. Try: sudo \
+             sysctl kernel.perf_event_paranoid=1",
             self.level
         )
     }

@@ -4,31 +4,33 @@ use pmuscope_lab::{Arch, HOST_KERNEL, Kernels};
 use pmuscope_report::{Cell, Column, Table, escape};
 
 use super::refused;
-use crate::commands::answer::Invocation;
+use crate::commands::output::{OutputArgs, forms};
 use crate::exit::Exit;
-use crate::terminal;
 
 const SCHEMA: &str = "pmuscope/lab-kernels/1";
+
+forms!(KernelsFormats: Text Json, "pmuscope/lab-kernels/1");
 
 /// Flags of `pmuscope lab kernels`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   pmuscope lab kernels                              the running kernel, and those fetched so far
-  pmuscope lab kernels --fetch 6.1,6.12             fetch what will be needed
-  pmuscope lab kernels --available --arch aarch64   what Debian's packages have")]
+  pmuscope lab kernels --fetch 6.1,6.12             fetch kernels in advance
+  pmuscope lab kernels --available --arch aarch64   kernels in Debian's packages")]
 pub(crate) struct Args {
-    /// Also those that apt can fetch
+    /// List kernels that apt can fetch, too
     #[arg(long)]
     available: bool,
-    /// Fetch these first, unless they are there: versions or packages of Debian
-    #[arg(long, value_name = "KERNEL", value_delimiter = ',')]
+    /// Fetch these kernels first, unless present
+    ///
+    /// Versions, or names of Debian packages.
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
     fetch: Vec<String>,
-    /// For guests of this kind [default: this machine's]
+    /// List kernels for this architecture [default: this machine's]
     #[arg(long, value_name = "ARCH")]
     arch: Option<Arch>,
-    /// Print everything as one JSON object (schema pmuscope/lab-kernels/1)
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: OutputArgs<KernelsFormats>,
 }
 
 /// A kernel, in the words of a table.
@@ -51,25 +53,23 @@ struct KernelListing {
 
 #[allow(clippy::needless_pass_by_value)] // all commands are called alike
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
-    let begun = Invocation::now();
+    let form = args.output.form()?;
     let rows = rows(&args)?;
-    let text = if args.json {
-        begun.json(SCHEMA, None, &Exit::Done, &KernelListing { kernels: rows })?
-    } else {
+    let listing = KernelListing { kernels: rows };
+    form.either((SCHEMA, None), &Exit::Done, &listing, |style| {
         let mut table =
             Table::new(["--kernel", "arch", "state", "sha256", "from"].map(Column::text));
-        for row in rows {
+        for row in &listing.kernels {
             table.row([
                 Cell::new(escape(&row.name)),
-                Cell::new(row.arch),
+                Cell::new(row.arch.clone()),
                 Cell::new(row.state),
-                Cell::measured(row.sha256, |sum| sum.chars().take(12).collect()),
+                Cell::measured(row.sha256.as_ref(), |sum| sum.chars().take(12).collect()),
                 Cell::new(escape(&row.about)),
             ]);
         }
-        table.render(&terminal::style())
-    };
-    crate::terminal::print(&text)?;
+        table.render(style)
+    })?;
     Ok(Exit::Done)
 }
 
@@ -77,7 +77,7 @@ fn rows(args: &Args) -> anyhow::Result<Vec<KernelRow>> {
     let cache = pmuscope_machine::user_cache();
     let kernels = Kernels::host(cache.as_deref());
     let host = Arch::host().map_err(|error| refused(&error))?;
-    let mut notice = |text: &str| say!("pmuscope: {text}");
+    let mut notice = |text: &str| say!("note: {text}");
     for name in &args.fetch {
         let arch = args.arch.unwrap_or(host);
         kernels.find(name, arch, &mut notice).map_err(|error| refused(&error))?;

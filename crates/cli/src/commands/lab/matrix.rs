@@ -9,29 +9,42 @@ use pmuscope_measure::{Extract, MeasureError, Plan, RunFile, metric};
 use pmuscope_report::{guests_text, number};
 
 use super::output;
-use crate::commands::bench::runs::{PreflightCpus, RunOutputArgs, begin, keep};
+use crate::commands::bench::runs::{PreflightCpus, RunOutput, begin, keep};
 use crate::commands::doctor;
+use crate::commands::output::{Format, Formats, OutputArgs};
 use crate::exit::{Exit, bad_input};
 use crate::signals::Stop;
+
+/// Forms of the results of guests.
+#[derive(Debug, Clone)]
+pub(super) struct LabFormats;
+
+impl Formats for LabFormats {
+    const ALL: &[Format] = &[Format::Text, Format::Json, Format::Html];
+    const SCHEMA: &str = "pmuscope/runs/1";
+    const OTHER: Option<&str> = Some("or a folder (see --dir)");
+}
 
 /// Flags of several guests.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Several guests")]
 pub(super) struct MatrixArgs {
-    /// Rounds: how often each guest runs, one after the other in random order; an interval needs 6
+    /// Run each guest N times, in random order; a CI needs 6
     #[arg(short, long, value_name = "N", default_value_t = 1)]
     repeat: usize,
-    /// The command's own time, in seconds: the first group of the last match in its output
+    /// Take the command's own time, in seconds, from its output
+    ///
+    /// The first group of the last match.
     #[arg(long, value_name = "REGEX")]
     time_from: Option<String>,
-    /// A further figure from the command's output; several times
+    /// Add a metric from the command's output; repeatable
     #[arg(long, value_name = "NAME=REGEX")]
     metric_from: Vec<String>,
-    /// Seed of the random order of guests
+    /// Seed the random order of guests
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     #[command(flatten)]
-    output: RunOutputArgs,
+    pub(super) output: OutputArgs<LabFormats>,
 }
 
 impl MatrixArgs {
@@ -40,7 +53,13 @@ impl MatrixArgs {
         self.repeat != 1
             || self.time_from.is_some()
             || !self.metric_from.is_empty()
-            || self.output.is_asked()
+            || self.asks_for_results()
+    }
+
+    /// Whether a result was asked for, and not only a folder by the old `-o DIR`.
+    fn asks_for_results(&self) -> bool {
+        let is_folder = self.output.results().is_ok_and(|results| results.other.is_some());
+        self.output.is_asked() && !is_folder
     }
 
     fn extracts(&self) -> anyhow::Result<Vec<Extract>> {
@@ -91,19 +110,20 @@ pub(super) fn run(
     for (i, cell) in cells.iter().enumerate() {
         if cells[..i].iter().any(|other| other.name == cell.name) {
             let text =
-                format!("{} was asked for twice. Try: -r 2 runs each guest twice", cell.name);
+                format!("{} is given twice. Try: -r 2, which runs each guest twice", cell.name);
             return Err(bad_input(text));
         }
     }
     let extracts = args.extracts()?;
-    args.output.check()?;
+    let output = RunOutput::of(&args.output)?;
+    output.check()?;
     let mut file = begin(&Machine::host(), &doctor::facts()?, PreflightCpus::Not)?;
-    let mut watch = GuestProgress { stop, path: args.output.path().map(PathBuf::from), folder };
+    let mut watch = GuestProgress { stop, path: output.path().map(PathBuf::from), folder };
     let seed = args.seed.unwrap_or_else(Plan::random_seed);
     say!("{}; Ctrl-C keeps what is done", number::counted(cells.len() * args.repeat, "guest"));
     matrix(&Lab::of_user(), cells, (args.repeat, seed), &extracts, &mut file, &mut watch)?;
     let interrupted = watch.stop.asked();
-    args.output.finish(file, interrupted, true, guests_text)
+    output.finish(file, interrupted, true, guests_text)
 }
 
 /// Progress goes to stderr, a line per guest; results to the file after each.

@@ -21,11 +21,11 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum LabCommand {
-    /// Run a command of pmuscope in a virtual machine with this kernel and topology.
+    /// Run a pmuscope command in a virtual machine
     Run(Box<run::Args>),
-    /// List kernels that guests can boot.
+    /// List kernels that guests can boot
     Kernels(kernels::Args),
-    /// What the first process of a guest does.
+    /// Be the first process of a guest
     #[command(hide = true)]
     Guest,
 }

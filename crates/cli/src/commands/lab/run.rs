@@ -13,6 +13,7 @@ use pmuscope_machine::user_cache;
 use super::matrix::{self, MatrixArgs};
 use super::{output, refused};
 use crate::commands::choice::one_of;
+use crate::commands::duration;
 use crate::commands::record::size::with_unit;
 use crate::exit::{Exit, bad_input, failure};
 use crate::signals::Stop;
@@ -27,49 +28,57 @@ use crate::signals::Stop;
   pmuscope lab run --set kernel.numa_balancing=0 --file ./app -- record -- ./app
 
 The command runs in a folder of the same name as this one, with the files of --file at the same paths.
-Files that it makes there come back to this folder. Kernels are fetched once, by apt, and kept in
+Files that it creates there come back to this folder. Kernels are fetched once, by apt, and kept in
 ~/.cache/pmuscope.")]
 pub(crate) struct Args {
-    /// A file, host for the running kernel, or a version or package of Debian: 6.1, 6.12, 6.1.0-53
-    /// Several make several guests
+    /// Boot this kernel: host, version, Debian package or file
+    ///
+    /// host is the running kernel; 6.1, 6.12 or 6.1.0-53 are versions. Several make several guests.
     #[arg(long, value_name = "KERNEL", default_value = DEFAULT_KERNEL)]
     kernel: Vec<String>,
-    /// x86_64 or aarch64 [default: this machine's]
+    /// Emulate x86_64 or aarch64 [default: this machine's]
     #[arg(long, value_name = "ARCH")]
     arch: Option<Arch>,
     #[command(flatten)]
     machine: MachineArgs,
-    /// A kernel setting, by its name of sysctl or its path below /sys or /proc; several times. Several
-    /// values make several guests
-    #[arg(long, value_name = "NAME=VALUE,…", value_parser = setting)]
+    /// Set a kernel setting; several values make several guests
+    ///
+    /// A sysctl, or a path below /sys or /proc; repeatable.
+    #[arg(long, value_name = "NAME=LIST", value_parser = setting, help_heading = "Guest")]
     set: Vec<(String, Vec<String>)>,
-    /// A word for the kernel's command line; several times
-    #[arg(long, value_name = "WORD")]
+    /// Append WORD to the kernel command line; repeatable
+    #[arg(long, value_name = "WORD", help_heading = "Guest")]
     append: Vec<String>,
-    /// A program, with the libraries it needs, a file or a folder to take along; several times
-    #[arg(long, value_name = "PATH")]
+    /// Copy a program with its libraries, a file or folder; repeatable
+    #[arg(long, value_name = "PATH", help_heading = "Guest")]
     file: Vec<PathBuf>,
-    /// The pmuscope to run in the guest [default: this one, or for another ARCH the static one beside it]
-    #[arg(long, value_name = "FILE")]
+    /// Run this pmuscope in the guest [default: this one]
+    ///
+    /// For another architecture, the static one next to it.
+    #[arg(long, value_name = "FILE", help_heading = "Guest")]
     program: Option<PathBuf>,
-    /// Where files that the command makes are put [default: this folder; of several guests nowhere]
-    #[arg(short, long, value_name = "DIR")]
-    output: Option<PathBuf>,
-    /// How long the command may take
-    #[arg(long, value_name = "S", default_value_t = 600)]
+    /// Put files that the command makes into DIR [default: this folder]
+    ///
+    /// Of several guests nowhere, unless it is given.
+    #[arg(long, value_name = "DIR", help_heading = "Guest")]
+    dir: Option<PathBuf>,
+    /// Stop the command after DURATION (a plain number: seconds)
+    #[arg(long, value_name = "DURATION", value_parser = duration::whole_seconds, default_value = "600s", help_heading = "Guest")]
     timeout: u64,
-    /// How long the guest may take to boot [default: 60, emulated 120 and 4 per CPU]
-    #[arg(long, value_name = "S")]
+    /// Stop a guest that does not boot within DURATION
+    ///
+    /// [default: 60s; emulated 120s and 4s per CPU]
+    #[arg(long, value_name = "DURATION", value_parser = duration::whole_seconds, help_heading = "Guest")]
     boot_timeout: Option<u64>,
-    /// Memory for results, a power of two
-    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = mebibytes)]
+    /// Reserve SIZE for results, a power of two
+    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = mebibytes, help_heading = "Guest")]
     results: u64,
     #[command(flatten)]
     matrix: MatrixArgs,
-    /// Say nothing of the guest
-    #[arg(short, long)]
+    /// Print nothing about the guest
+    #[arg(short, long, help_heading = "Output")]
     quiet: bool,
-    /// The command and its arguments, without pmuscope in front
+    /// Command and arguments, without "pmuscope"
     #[arg(last = true, required = true, value_name = "ARGS")]
     command: Vec<String>,
 }
@@ -78,38 +87,42 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Machine")]
 struct MachineArgs {
-    /// CPUs [default: one per node and thread]
+    /// Give the guest N CPUs [default: one per node and thread]
     #[arg(long, value_name = "N")]
     cpus: Option<u32>,
-    /// Nodes with CPUs and memory
+    /// Give it N NUMA nodes with CPUs and memory
     #[arg(long, value_name = "N", default_value_t = 1)]
     nodes: u32,
-    /// Further nodes with memory and no CPUs
+    /// Add N NUMA nodes without CPUs
     #[arg(long, value_name = "N", default_value_t = 0)]
     memory_nodes: u32,
-    /// Memory of all nodes together [default: what so many CPUs and nodes need]
+    /// Give it SIZE of memory in all [default: as needed]
     #[arg(short, long, value_name = "SIZE", value_parser = mebibytes)]
     memory: Option<u64>,
-    /// Distance of all nodes, or of two: 30, or 0,2=30; several times [default: 20]
-    #[arg(long, value_name = "[A,B=]D")]
+    /// Set the distance of all nodes, or two: 30, or 0,2=30
+    ///
+    /// Repeatable [default: 20].
+    #[arg(long, value_name = "[A,B=]N")]
     distance: Vec<Distance>,
-    /// Sockets [default: one per node]
+    /// Give it N sockets [default: one per node]
     #[arg(long, value_name = "N")]
     sockets: Option<u32>,
-    /// Hardware threads per core
+    /// Give each core N hardware threads
     #[arg(long, value_name = "N", default_value_t = 1)]
     threads: u32,
-    /// Number CPUs round the nodes: 0 on the first, 1 on the second
+    /// Number CPUs round-robin over the nodes
     #[arg(long)]
     interleave: bool,
-    /// Let firmware tell latency and bandwidth of the nodes (HMAT)
+    /// Describe latency and bandwidth of nodes in firmware (HMAT)
     #[arg(long)]
     hmat: bool,
-    /// An instruction takes 2^S ns of the guest's clock: exact counts, one CPU at a time
-    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u8).range(0..=10))]
+    /// Take 2^N ns of guest time per instruction
+    ///
+    /// Exact counts; one CPU at a time.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=10))]
     icount: Option<u8>,
-    /// What runs the guest's instructions: the CPU itself (kvm) or an emulator (tcg)
-    #[arg(long, default_value = "auto", value_parser = one_of(ACCELERATIONS))]
+    /// Run with hardware virtualization (kvm) or an emulator (tcg)
+    #[arg(long, value_name = "HOW", default_value = "auto", value_parser = one_of(ACCELERATIONS))]
     accel: AccelerationChoice,
 }
 
@@ -123,7 +136,7 @@ const ACCELERATIONS: [(&str, &str, AccelerationChoice); 3] = [
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let stop = Stop::new()?;
     let quiet = args.quiet;
-    let folder = args.output.clone();
+    let folder = args.folder()?;
     let matrix = args.kernel.len() > 1 || args.matrix.is_asked();
     let (args, cells) = args.cells()?;
     let [Cell { options, .. }] = cells.as_slice() else {
@@ -138,13 +151,13 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     output::pass_on(&outcome)?;
     output::write(&outcome.files, folder.as_deref().unwrap_or(Path::new(".")))?;
     if !quiet {
-        say!("pmuscope: {}", about(&outcome, options));
+        say!("{}", about(&outcome, options));
     }
     if outcome.timed_out {
         let seconds = options.timeout.as_secs();
         let text = format!(
-            "the command did not end within {seconds} s in the guest, and was ended: what it had printed and written \
-             by then is here. Try: --timeout {}",
+            "the command did not end within {seconds} s in the guest and was stopped; its output so far is kept. \
+             Try: --timeout {}",
             2 * seconds
         );
         return Err(failure(Exit::Target(125), text));
@@ -154,6 +167,18 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
 }
 
 impl Args {
+    /// Where files go: `--dir`, or what `-o` was for before.
+    fn folder(&self) -> anyhow::Result<Option<PathBuf>> {
+        if self.dir.is_some() {
+            return Ok(self.dir.clone());
+        }
+        let old = self.matrix.output.results()?.other;
+        if let Some(folder) = &old {
+            say!("note: -o {0} is now --dir {0}", folder.display());
+        }
+        Ok(old)
+    }
+
     /// The guests to run.
     fn cells(self) -> anyhow::Result<(MatrixArgs, Vec<Cell>)> {
         let arch = match self.arch {
@@ -163,8 +188,8 @@ impl Args {
         // Before a kernel is downloaded that nothing could run.
         emulator(arch).map_err(|error| refused(&error))?;
         let kernels = Kernels::host(user_cache().as_deref());
-        let mut notice = |text: &str| say!("pmuscope: {text}");
-        let folder = std::env::current_dir().context("cannot tell which folder this is")?;
+        let mut notice = |text: &str| say!("note: {text}");
+        let folder = std::env::current_dir().context("cannot read the current folder")?;
         let files: std::io::Result<Vec<PathBuf>> =
             self.file.iter().map(std::path::absolute).collect();
         let files = files.context("--file")?;
@@ -230,9 +255,11 @@ fn about(outcome: &Outcome, options: &Options) -> String {
     let speed = match (outcome.acceleration, &outcome.why_emulated) {
         (Acceleration::Kvm, _) => "with KVM".to_owned(),
         (Acceleration::Tcg, Some(why)) => {
-            format!("emulated ({why}): its times are not a machine's")
+            format!("emulated ({why}): its times are not those of real hardware")
         }
-        (Acceleration::Tcg, None) => "emulated: its times are not a machine's".to_owned(),
+        (Acceleration::Tcg, None) => {
+            "emulated: its times are not those of real hardware".to_owned()
+        }
     };
     let boot = outcome.boot_s.map_or("-".to_owned(), seconds);
     let again =

@@ -12,10 +12,10 @@ use pmuscope_numa::advise::{Gathered, Options, Verdict, commands, gather, judge}
 use pmuscope_numa::observe::{Family, ObserveError};
 use pmuscope_report::{AdviceReport, escape_bytes, number};
 
-use super::follow::parse_seconds;
 use super::refused;
 use crate::commands::choice::one_of;
-use crate::commands::output::Form;
+use crate::commands::duration;
+use crate::commands::output::{OutputArgs, forms};
 use crate::commands::program;
 use crate::commands::target::{COMMAND, PROCESSES, TargetArgs};
 use crate::exit::{Exit, bad_input, beside, failure, not_possible};
@@ -30,35 +30,38 @@ const TICK: Duration = Duration::from_millis(20);
 /// No program runs longer.
 const MOST: f64 = 1e9;
 
+forms!(AdviseFormats: Text Json, "pmuscope/numa-advice/1");
+
 /// Flags of `pmuscope numa advise`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   pmuscope numa advise -p 4711
   pmuscope numa advise -p 4711 --seconds 30
-  pmuscope numa advise -p 4711 --sharing shared    where you know that its threads share their memory
-  pmuscope numa advise -- ./server                 the busiest of its processes, until it ends
+  pmuscope numa advise -p 4711 --sharing shared    if you know that its threads share memory
+  pmuscope numa advise -- ./server                 its busiest process, until it ends
 
-It looks and changes nothing. Exit status 1: too little was seen to say anything, which is said.")]
+Observes only; changes nothing. Exit status 1: the observations do not support any advice.")]
 pub(crate) struct Args {
     #[command(flatten, next_help_heading = "Target")]
     target: TargetArgs<{ PROCESSES | COMMAND }>,
-    /// Look for so many seconds [default: 5; of a program until it ends]
-    #[arg(long, value_name = "S", value_parser = parse_seconds)]
+    /// Observe for DURATION [default: 5s; a program until it ends]
+    #[arg(long, value_name = "DURATION", value_parser = duration::positive_seconds, help_heading = "Observation")]
     seconds: Option<f64>,
-    /// Whether threads share their memory, if you know [default: judged from sampled faults]
-    #[arg(long, value_name = "HOW", value_parser = one_of(SHARING))]
+    /// State whether threads share memory [default: from sampled faults]
+    #[arg(long, value_name = "HOW", value_parser = one_of(SHARING), help_heading = "Observation")]
     sharing: Option<bool>,
-    /// Print everything as one JSON object (schema pmuscope/numa-advice/1)
-    #[arg(long)]
-    json: bool,
-    /// A program to run and look at, with its arguments
+    #[command(flatten)]
+    output: OutputArgs<AdviseFormats>,
+    /// Program to run and observe
     #[arg(last = true, value_name = "CMD")]
     command: Vec<OsString>,
 }
 
 /// Values of `--sharing`: whether memory is shared.
-const SHARING: [(&str, &str, bool); 2] =
-    [("shared", "All threads use all of it", true), ("private", "Each thread uses its own", false)];
+const SHARING: [(&str, &str, bool); 2] = [
+    ("shared", "All threads use all memory", true),
+    ("private", "Each thread uses its own memory", false),
+];
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let target = args.target.target("numa advise", &args.command)?;
@@ -88,7 +91,7 @@ fn of_command(args: &Args, stop: &Stop) -> anyhow::Result<Exit> {
 /// Of the processes that a command is by now, the one that used most CPU time.
 fn busiest(machine: &Machine, child: &mut HeldChild) -> anyhow::Result<u32> {
     let early =
-        || failure(Exit::Incomplete, "the command ended within a second: too short to look at");
+        || failure(Exit::Incomplete, "the command ended within a second, too soon to observe");
     let begun = Instant::now();
     while begun.elapsed() < WARM_UP {
         if child.try_wait().context("cannot wait for the command")?.is_some() {
@@ -106,7 +109,7 @@ fn busiest(machine: &Machine, child: &mut HeldChild) -> anyhow::Result<u32> {
     let pid = members.iter().copied().max_by_key(used).ok_or_else(early)?;
     if let (true, Ok(task)) = (members.len() > 1, machine.task(pid, pid)) {
         say!(
-            "process {pid} ({}) used most CPU time of {} that the command is: it is looked at",
+            "note: observing process {pid} ({}), which used the most CPU time of {}",
             escape_bytes(&task.comm),
             number::counted(members.len(), "process")
         );
@@ -115,7 +118,7 @@ fn busiest(machine: &Machine, child: &mut HeldChild) -> anyhow::Result<u32> {
 }
 
 fn advise(args: &Args, pid: u32, seconds: f64, stop: &Stop) -> anyhow::Result<Exit> {
-    let form = Form::printed(args.json);
+    let form = args.output.form()?;
     let machine = Machine::host();
     let gathered = look(&machine, args, (pid, seconds), stop)?;
     let advice = judge(&gathered.evidence);

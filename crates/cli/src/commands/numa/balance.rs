@@ -21,8 +21,9 @@ use pmuscope_numa::observe::{LEAST_PAGES, PAGES};
 use pmuscope_report::{Balanced, number};
 
 use super::family;
-use super::follow::{Ends, Woken, parse_seconds};
-use crate::commands::output::Form;
+use super::follow::{Ends, Woken};
+use crate::commands::duration;
+use crate::commands::output::{Format, OutputArgs, forms};
 use crate::commands::program;
 use crate::commands::record::size;
 use crate::commands::target::{CGROUP, COMMAND, PROCESSES, TargetArgs};
@@ -32,67 +33,68 @@ use crate::{replace, signals};
 /// Decisions over which pages must not go back and forth.
 const WINDOWS: u64 = 60;
 
+forms!(BalanceFormats: Text Json, "pmuscope/numa-balance/1");
+
 /// Flags of `pmuscope numa balance`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  pmuscope numa balance -p 4242 --dry-run            what would be better, and why; changes nothing
+  pmuscope numa balance -p 4242 --dry-run            show what would be done, and why
   pmuscope numa balance -p 4242 --seconds 60
   pmuscope numa balance --cgroup db.slice --budget 256M --log moves.jsonl
-  pmuscope numa balance -p 4242 --metric-cmd ./rate  keeps what makes the number that it prints larger
+  pmuscope numa balance -p 4242 --metric-cmd ./rate  keep what increases the number it prints
   pmuscope numa balance -- ./server")]
 pub(crate) struct Args {
     #[command(flatten)]
     target: TargetArgs<{ PROCESSES | CGROUP | COMMAND }>,
-    /// Leave out what processes start
+    /// Ignore children
     #[arg(short = 'i', long, help_heading = "Target")]
     no_inherit: bool,
-    /// Only say what would be done, and why
-    #[arg(short = 'n', long)]
+    /// Show what would be done, and why; change nothing
+    #[arg(short = 'n', long, help_heading = "Placement")]
     dry_run: bool,
-    /// Move at most so many bytes in a second
-    #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = parse_budget)]
+    /// Move at most SIZE per second
+    #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = parse_budget, help_heading = "Placement")]
     budget: u64,
-    /// Length of a block of time in ms; some are compared before and after each change
+    /// Set the length of a time block (a plain number: ms)
+    ///
+    /// Blocks before and after each change are compared.
     #[arg(
         short = 'I',
         long,
-        value_name = "MS",
-        default_value_t = 1000,
-        value_parser = clap::value_parser!(u64).range(50..)
-    )]
+        value_name = "DURATION", value_parser = duration::milliseconds_in(50, u64::MAX),
+        default_value = "1s", help_heading = "Placement")]
     interval: u64,
-    /// Blocks before and after each change
+    /// Compare N blocks before and after each change
     #[arg(
         long,
         value_name = "N",
         default_value_t = 5,
-        value_parser = clap::value_parser!(u64).range(3..=1000)
-    )]
+        value_parser = clap::value_parser!(u64).range(3..=1000), help_heading = "Placement")]
     blocks: u64,
-    /// Ask for so many pages in each block, of all processes together
+    /// Query N pages per block, over all processes
     #[arg(
         long,
         value_name = "N",
         default_value_t = PAGES,
-        value_parser = clap::value_parser!(u64).range(LEAST_PAGES..)
-    )]
+        value_parser = clap::value_parser!(u64).range(LEAST_PAGES..), help_heading = "Placement")]
     pages: u64,
-    /// End after so many seconds [default: when the processes end, or at Ctrl-C]
-    #[arg(long, value_name = "S", value_parser = parse_seconds)]
+    /// Stop after DURATION [default: when the processes end]
+    #[arg(long, value_name = "DURATION", value_parser = duration::positive_seconds, help_heading = "Placement")]
     seconds: Option<f64>,
-    /// A command for sh that prints how fast the processes go: its last number, more is better
-    #[arg(long, value_name = "CMD")]
+    /// Judge by a command's last number: more is better
+    ///
+    /// Run by sh; it prints how fast the processes work.
+    #[arg(long, value_name = "CMD", help_heading = "Placement")]
     metric_cmd: Option<String>,
-    /// Write all that is seen, decided and done to FILE, a JSON object each line
-    #[arg(long, value_name = "FILE")]
+    /// Log observations and decisions to FILE, one JSON object per line
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
     log: Option<PathBuf>,
     /// Print only errors
-    #[arg(short, long, conflicts_with = "json")]
+    #[arg(short, long, conflicts_with_all = ["json", "output", "format"], help_heading = "Output")]
     quiet: bool,
-    /// Print the result as one JSON object (schema pmuscope/numa-balance/1)
-    #[arg(long)]
-    json: bool,
-    /// A program to run and place, with its arguments
+    #[command(flatten)]
+    output: OutputArgs<BalanceFormats>,
+    /// Program to run and place
     #[arg(last = true, value_name = "CMD")]
     command: Vec<OsString>,
 }
@@ -115,9 +117,10 @@ fn balance(
     target: Target,
     (options, state): (Options, PathBuf),
 ) -> anyhow::Result<Exit> {
-    let form = Form::printed(args.json);
+    let form = args.output.form()?;
     let stop = signals::stop_pipe().context("cannot listen for signals")?;
-    let mut log = Log::new(args.log.as_deref(), args.json || args.quiet)?;
+    let is_json = form.format == Format::Json;
+    let mut log = Log::new(args.log.as_deref(), is_json || args.quiet)?;
     let mut child = program::start(&args.command)?;
     let target = child.as_ref().map_or(target, |child| Target::Processes(vec![child.pid()]));
     let targets = targets(machine, target, !args.no_inherit)?;
@@ -193,8 +196,8 @@ fn check(machine: &Machine, args: &Args) -> anyhow::Result<(Options, PathBuf)> {
     }
     let topology = machine.topology().map_err(|error| super::refused(&error))?;
     if topology.nodes.len() < 2 {
-        let text = "this machine has one node: all memory is equally near to all CPUs, and there is \
-                    nothing to place. To try it: pmuscope lab run --nodes 2 --cpus 8 -- ...";
+        let text = "this machine has one node, so all memory is local and there is nothing to place. Try: pmuscope lab \
+                    run --nodes 2 --cpus 8 -- ...";
         return Err(not_possible(text));
     }
     let unit = block_bytes(machine);
@@ -322,7 +325,7 @@ fn notice(event: &LogEvent) -> Option<String> {
         LogEvent::Kept { pid, why } => format!("process {pid}: kept: {why}"),
         LogEvent::Undone { pid, why, bytes: 0 } => format!("process {pid}: undone: {why}"),
         LogEvent::Undone { pid, why, bytes } => {
-            format!("process {pid}: undone: {why}; {} go back", number::bytes(*bytes))
+            format!("process {pid}: undone: {why}; {} moved back", number::bytes(*bytes))
         }
         LogEvent::Refused { pid, why } => format!("process {pid}: left alone: {why}"),
         LogEvent::PingPong { pid, why } => format!("process {pid}: left alone: {why}"),

@@ -16,6 +16,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::{family, refused};
 use crate::commands::answer::command_line;
+use crate::commands::duration;
 use crate::commands::output::Form;
 use crate::commands::program;
 use crate::commands::target::{COMMAND, PROCESSES, TargetArgs};
@@ -31,38 +32,29 @@ const SECONDS: f64 = 5.0;
 pub(super) struct FollowArgs {
     #[command(flatten)]
     target: TargetArgs<{ PROCESSES | COMMAND }>,
-    /// Leave out what they start
+    /// Ignore children
     #[arg(short = 'i', long)]
     no_inherit: bool,
-    /// End after so many seconds [default: 5; with a command its end]
-    #[arg(long, value_name = "S", value_parser = parse_seconds)]
+    /// Stop after DURATION [default: 5s; a program at its end]
+    #[arg(long, value_name = "DURATION", value_parser = duration::positive_seconds, help_heading = "Observation")]
     seconds: Option<f64>,
-    /// Look each so many milliseconds
+    /// Take a snapshot every DURATION (a plain number: ms)
     #[arg(
         short = 'I',
         long,
-        value_name = "MS",
-        default_value_t = 500,
-        value_parser = clap::value_parser!(u64).range(10..)
-    )]
+        value_name = "DURATION", value_parser = duration::milliseconds_in(10, u64::MAX),
+        default_value = "500ms", help_heading = "Observation")]
     interval: u64,
-    /// Ask for so many pages at each look, of all processes together
+    /// Query N pages per snapshot, over all processes
     #[arg(
         long,
         value_name = "N",
         default_value_t = PAGES,
-        value_parser = clap::value_parser!(u64).range(64..)
-    )]
+        value_parser = clap::value_parser!(u64).range(64..), help_heading = "Observation")]
     pages: u64,
-    /// A program to run and follow, with its arguments
+    /// Program to run and observe
     #[arg(last = true, value_name = "CMD")]
     command: Vec<OsString>,
-}
-
-/// A length of time on the command line.
-pub(in crate::commands) fn parse_seconds(text: &str) -> Result<f64, String> {
-    let seconds = text.parse().ok().filter(|&s: &f64| s > 0.0 && s <= 1e6);
-    seconds.ok_or_else(|| "use seconds above 0, such as 10 or 0.5".to_owned())
 }
 
 impl FollowArgs {

@@ -13,8 +13,6 @@ use pmuscope_numa::observe::Family;
 
 use crate::exit::{Exit, bad_input, not_possible};
 
-pub(super) use follow::parse_seconds;
-
 /// These processes, with what they start if `follow`.
 fn family(machine: &Machine, pids: &[u32], follow: bool) -> anyhow::Result<Family> {
     Family::new(machine, pids, follow).map_err(|error| refused(&error))
@@ -40,15 +38,17 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum NumaCommand {
-    /// Show nodes and how the kernel places memory on them; of processes, where they run and their memory lies.
+    /// Show nodes, or where processes run and hold memory
     Show(show::Args),
-    /// Say where a process had better be: compact, spread, interleave, or leave alone, with the evidence.
+    /// Recommend a placement for a process, with evidence
     Advise(advise::Args),
-    /// Move threads and pages of processes to where they are near to each other, judge, undo what does not help.
+    /// Move threads and pages closer together, and verify
+    ///
+    /// Undoes what does not help.
     Balance(Box<balance::Args>),
-    /// Let processes that a killed balance left pinned run where they could before.
+    /// Unpin processes that a killed balance left pinned
     Restore(restore::Args),
-    /// Simulate placement policies and balance on 4 nodes, beside what was published of them.
+    /// Simulate placement policies, compared with published results
     Simulate(simulate::Args),
 }
 

@@ -4,8 +4,10 @@ use pmuscope_machine::Machine;
 use pmuscope_numa::act::{Restored, folder, restore};
 use pmuscope_report::{RestoredProcess, RestoredProcesses};
 
-use crate::commands::output::Form;
+use crate::commands::output::{OutputArgs, forms};
 use crate::exit::{Exit, not_possible};
+
+forms!(RestoreFormats: Text Json, "pmuscope/numa-restore/1");
 
 /// Flags of `pmuscope numa restore`.
 #[derive(Debug, clap::Args)]
@@ -13,16 +15,15 @@ use crate::exit::{Exit, not_possible};
   pmuscope numa restore           all processes that a killed numa balance left pinned
   pmuscope numa restore -p 4242")]
 pub(crate) struct Args {
-    /// Only these processes
-    #[arg(short, long, value_name = "PID", value_delimiter = ',')]
+    /// Restore only these processes
+    #[arg(short, long, value_name = "LIST", value_delimiter = ',')]
     pid: Vec<u32>,
-    /// Print everything as one JSON object (schema pmuscope/numa-restore/1)
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: OutputArgs<RestoreFormats>,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
-    let form = Form::printed(args.json);
+    let form = args.output.form()?;
     let restored = match folder() {
         Some(folder) => restore(&Machine::host(), &folder, &args.pid).map_err(not_possible)?,
         None => Vec::new(),

@@ -4,15 +4,15 @@ use pmuscope_machine::Machine;
 use pmuscope_report::NumaShow;
 
 use super::follow::{self, FollowArgs};
-use crate::commands::output::{Form, Format, Formats, OutputArgs};
+use crate::commands::output::{Form, OutputArgs, forms};
 use crate::exit::{Exit, bad_input, not_possible};
 
 /// Flags of `pmuscope numa show`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   pmuscope numa show                  nodes, distances, settings, counters
-  pmuscope numa show -p 4242          where its threads run and its memory lies, for 5 s
-  pmuscope numa show -o x.html -- ./bench    the same of a program, from its start to its end, as a page
+  pmuscope numa show -p 4242          where its threads run and its memory is, for 5 s
+  pmuscope numa show -o x.html -- ./bench    the same for a program, as a page
   pmuscope numa show --json")]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -21,16 +21,7 @@ pub(crate) struct Args {
     follow: FollowArgs,
 }
 
-#[derive(Debug, Clone)]
-struct ShowFormats;
-
-impl Formats for ShowFormats {
-    const ALL: &[Format] = &[Format::Text, Format::Json, Format::Html];
-    const OUTPUT: &str = "Write the answer to FILE, in the format that its name ends in: .txt .json, of \
-                          processes .html too";
-    const JSON: &str = "Print everything as one JSON object (schema pmuscope/numa/1; of processes \
-                        pmuscope/numa-show/1)";
-}
+forms!(ShowFormats: Text Json Html, "pmuscope/numa/1 or numa-show/1");
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let machine = Machine::host();

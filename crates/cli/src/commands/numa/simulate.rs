@@ -3,28 +3,29 @@
 use pmuscope_numa::simulate::{RUNS, SEED, machine, table};
 use pmuscope_report::NumaSimulation;
 
-use crate::commands::output::Form;
+use crate::commands::output::{OutputArgs, forms};
 use crate::exit::Exit;
+
+forms!(SimulateFormats: Text Json, "pmuscope/numa-simulate/1");
 
 /// Flags of `pmuscope numa simulate`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  pmuscope numa simulate          sixteen tests on 4 nodes, some seconds
+  pmuscope numa simulate          sixteen tests on 4 nodes, a few seconds
   pmuscope numa simulate --json")]
 pub(crate) struct Args {
-    /// Runs of each test under each policy
+    /// Run each test N times per policy
     #[arg(long, value_name = "N", default_value_t = RUNS, value_parser = clap::value_parser!(u64).range(1..=1000))]
     runs: u64,
-    /// Where chance begins: equal seeds give equal tables
+    /// Seed the simulation; equal seeds give equal tables
     #[arg(long, value_name = "N", default_value_t = SEED)]
     seed: u64,
-    /// Print everything as one JSON object (schema pmuscope/numa-simulate/1)
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: OutputArgs<SimulateFormats>,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
-    let form = Form::printed(args.json);
+    let form = args.output.form()?;
     let simulation = NumaSimulation {
         simulated: machine(),
         runs: args.runs,

@@ -19,7 +19,7 @@ pub(super) fn call_graph(chains: bool, text: Option<&str>) -> Result<CallGraph, 
         None => (text, None),
     };
     let wrong = || {
-        format!("--call-graph {text}: not known. Try fp, fp,DEPTH, dwarf, dwarf,BYTES, lbr or no")
+        format!("--call-graph {text}: not known. Try: fp, fp,DEPTH, dwarf, dwarf,BYTES, lbr or no")
     };
     match (how, number) {
         ("fp", None) => Ok(CallGraph::FramePointer { depth: 0 }),
@@ -60,7 +60,7 @@ mod tests {
         assert_eq!(parse("dwarf"), Ok(CallGraph::Dwarf { stack_bytes: 8192 }));
         assert_eq!(parse("dwarf,1021"), Ok(CallGraph::Dwarf { stack_bytes: 1024 }));
         assert_eq!(parse("no"), Ok(CallGraph::None));
-        assert!(parse("fq").unwrap_err().contains("Try fp"));
+        assert!(parse("fq").unwrap_err().contains("Try: fp"));
         assert!(parse("lbr,3").is_err());
     }
 }

@@ -8,7 +8,7 @@ use pmuscope_recorder::Control;
 
 /// Opens `fifo:CTL[,ACK]` or `fd:N[,M]`.
 pub(super) fn open(text: &str) -> Result<Control, String> {
-    let wrong = || format!("--control {text}: not known. Try fifo:PATH,ACKPATH or fd:N,M");
+    let wrong = || format!("--control {text}: not known. Try: fifo:PATH,ACKPATH or fd:N,M");
     let (kind, channels) = text.split_once(':').ok_or_else(wrong)?;
     let (commands, acknowledgements) = match channels.split_once(',') {
         Some((commands, acknowledgements)) => (commands, Some(acknowledgements)),

@@ -10,8 +10,10 @@ use super::events::{self, set_rate};
 use super::flags::Args;
 use super::off_cpu::{self, CallGraphOf};
 use super::{call_graph::call_graph, control, size, strobe};
+use crate::commands::duration;
 use crate::exit::{bad_input, not_possible};
 use crate::replace::replace;
+use crate::say::is_verbose;
 
 /// Samples per second and CPU where nothing is said.
 const DEFAULT_HZ: u64 = 1000;
@@ -81,13 +83,15 @@ pub(super) fn convert(args: Args, machine: &Machine) -> anyhow::Result<RecordPla
         .transpose()
         .map_err(bad_input)?;
     if let Some(level @ (..=0 | 23..)) = args.compression_level {
-        return Err(bad_input(format!("-z={level}: zstd's levels go from 1 (fast) to 22 (small)")));
+        return Err(bad_input(format!(
+            "-z={level}: zstd's levels are from 1 (fast) to 22 (small). Try: -z"
+        )));
     }
     if args.aio == Some(0) {
-        return Err(bad_input("--aio=0: at least one write is in flight. Try --aio"));
+        return Err(bad_input("--aio=0: at least one write is in flight. Try: --aio"));
     }
     if let Some(many) = args.aio.filter(|many| *many > MOST_WRITES) {
-        let text = format!("--aio={many}: at most {MOST_WRITES} writes are in flight. Try --aio");
+        let text = format!("--aio={many}: at most {MOST_WRITES} writes are in flight. Try: --aio");
         return Err(bad_input(text));
     }
     if args.output.as_os_str() == "-" {
@@ -141,7 +145,7 @@ pub(super) fn convert(args: Args, machine: &Machine) -> anyhow::Result<RecordPla
     Ok(RecordPlan {
         options,
         notices,
-        show_attributes: args.verbose > 0,
+        show_attributes: is_verbose(),
         dry_run: args.dry_run,
         quiet: args.quiet,
     })
@@ -207,7 +211,7 @@ fn clock(name: Option<&str>) -> Result<i32, String> {
         "tai" | "11" => 11,
         _ => {
             return Err(format!(
-                "-k {name}: not a clock. Try monotonic, monotonic_raw, boottime, realtime or tai"
+                "-k {name}: not a clock. Try: monotonic, monotonic_raw, boottime, realtime or tai"
             ));
         }
     })
@@ -218,9 +222,9 @@ fn budget(percent: Option<f64>) -> Result<Option<f64>, String> {
     match percent {
         None => Ok(None),
         Some(percent) if percent > 0.0 && percent <= 50.0 => Ok(Some(percent / 100.0)),
-        Some(percent) => {
-            Err(format!("--budget {percent}: a share of the machine above 0 and up to 50 %"))
-        }
+        Some(percent) => Err(format!(
+            "--budget {percent}: not a percentage above 0 and up to 50. Try: --budget 1"
+        )),
     }
 }
 
@@ -230,11 +234,11 @@ fn switch(text: Option<&str>) -> Result<Option<Switch>, String> {
     if text == "signal" {
         return Ok(Some(Switch::Signal));
     }
-    if let Some(time) = size::duration(text) {
+    if let Some(time) = duration::with_unit(text) {
         return Ok(Some(Switch::Time(time)));
     }
     size::with_unit(text).filter(|bytes| *bytes > 0).map(|bytes| Some(Switch::Bytes(bytes))).ok_or_else(
-        || format!("--switch-output={text}: not known. Try signal, a size such as 100M, or a time such as 30s"),
+        || format!("--switch-output={text}: not known. Try: signal, a size such as 100M, or a time such as 30s"),
     )
 }
 
@@ -244,7 +248,7 @@ fn parse_affinity(text: &str) -> Result<Affinity, String> {
         "sys" => Affinity::Sys,
         "node" => Affinity::Node,
         "cpu" => Affinity::Cpu,
-        _ => return Err(format!("--affinity {text}: not known. Try auto, sys, node or cpu")),
+        _ => return Err(format!("--affinity {text}: not known. Try: auto, sys, node or cpu")),
     })
 }
 
@@ -266,7 +270,7 @@ fn parse_readers(text: &str) -> Result<Readers, String> {
 fn parse_pairs(text: &str) -> Result<Vec<(CpuSet, CpuSet)>, String> {
     let wrong = || {
         format!(
-            "--readers {text}: not known. Try auto, serial, cpu, core, l3, die, package, node, \
+            "--readers {text}: not known. Try: auto, serial, cpu, core, l3, die, package, node, \
              or RINGS/CPUS:… as in 0-3/4:8-11/12"
         )
     };
@@ -299,6 +303,9 @@ mod tests {
     struct Cli {
         #[command(flatten)]
         args: Args,
+        /// Global, with us.
+        #[arg(short, action = clap::ArgAction::Count)]
+        verbose: u8,
     }
 
     fn args(words: &str) -> Args {
@@ -336,7 +343,7 @@ mod tests {
     #[test]
     fn contradictions_and_typos_say_what_to_type() {
         assert!(error("-e cpu-clock").contains("Try: pmuscope record -- COMMAND"));
-        assert!(error("-a -p 1").contains("Try one"));
+        assert!(error("-a -p 1").contains("Try: one"));
         assert!(error("-a -z=23").contains("from 1 (fast) to 22"));
         assert!(error("-a --readers cpus").contains("0-3/4:8-11/12"));
         assert!(error("-a --affinity socket").contains("auto, sys, node or cpu"));

@@ -5,9 +5,28 @@ use pmuscope_events::{
 };
 use pmuscope_machine::{Machine, Target};
 use pmuscope_recorder::Sampling;
+use pmuscope_report::escape_lines;
 
 use crate::commands::event_lists::{EventListArgs, catalog};
 use crate::exit::{Exit, bad_input, failure};
+use crate::say::is_verbose;
+
+/// What the default event was replaced by, and why; -v has what that means.
+const NO_PMU: &str = "no hardware PMU (typical in VMs); sampling cpu-clock instead of cycles";
+
+/// What sampling by a software timer means.
+const NO_PMU_DETAILS: &str = "cpu-clock measures time, not cycles. Code that runs with \
+    interrupts off is attributed to where they come back on. Another event: -e EVENT, of pmuscope list";
+
+/// Prints what the user has to know; details with `-v`.
+pub(in crate::commands) fn say_notices(notices: &[String]) {
+    for notice in notices {
+        say!("note: {}", escape_lines(notice));
+        if notice == NO_PMU && is_verbose() {
+            say!("  {NO_PMU_DETAILS}");
+        }
+    }
+}
 
 /// The events of `-e`.
 pub(in crate::commands) fn asked(
@@ -19,10 +38,19 @@ pub(in crate::commands) fn asked(
     for text in texts {
         groups.extend(parse(text, &catalog).map_err(|error| {
             let exit = if error.is_of_machine() { Exit::NotPossible } else { Exit::BadInput };
-            failure(exit, error.to_string())
+            failure(exit, with_list(&error))
         })?);
     }
     Ok(groups)
+}
+
+/// The error, with where events are listed, unless it says what to type itself.
+pub(in crate::commands) fn with_list(error: &EventError) -> String {
+    let text = error.to_string();
+    match text.contains("Try") || text.contains("did you mean") || text.contains("Did you mean") {
+        true => text,
+        false => format!("{text}. Try: pmuscope list"),
+    }
 }
 
 /// What was asked for, or the default, and what the user has to know about it.
@@ -45,7 +73,7 @@ fn default(
     machine: &Machine,
 ) -> Result<(Vec<Group>, Vec<String>), EventError> {
     let (mut groups, notice) = default_event(catalog)?;
-    let mut notices: Vec<String> = notice.into_iter().map(|notice| notice.message).collect();
+    let mut notices: Vec<String> = notice.iter().map(|_| NO_PMU.to_owned()).collect();
     if let Some(level) = forbids_kernel(machine, target) {
         // All groups are the same event, one per kind of core.
         if let Some(event) = groups.first().and_then(|group| group.events.first()) {
@@ -53,8 +81,8 @@ fn default(
             let text = format!("{}{colon}u", event.typed);
             groups = parse(&text, catalog)?;
             notices.push(format!(
-                "only user mode is sampled ({text}): perf_event_paranoid is {level} and pmuscope has \
-                 no CAP_PERFMON. For the kernel too: sudo sysctl kernel.perf_event_paranoid=1"
+                "sampling user mode only ({text}), since perf_event_paranoid is {level} and pmuscope has no \
+                 CAP_PERFMON. Try: sudo sysctl kernel.perf_event_paranoid=1"
             ));
         }
     }

@@ -6,22 +6,26 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use crate::commands::duration;
 use crate::commands::target::{COMMAND, RUNNING, TargetArgs, WHILE};
 
 /// Flags of `pmuscope record`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  \
-    pmuscope record -- make -j8                  a command and its children\n  \
-    pmuscope record -a -- sleep 10               the whole machine for ten seconds\n  \
-    pmuscope record -g -p 4711                   a running process with call chains, until Ctrl-C\n  \
-    pmuscope record --off-cpu -p 4711            where it waits too, and who wakes it\n  \
-    pmuscope record -F 25000 -a --aio -z -- CMD  fast, compressed, written asynchronously\n\n\
-    Then: pmuscope report, or perf report -i pmuscope.data")]
+#[command(after_help = "Examples:
+  pmuscope record -- make -j8                  a command and its children
+  pmuscope record -a -- sleep 10               the whole machine for ten seconds
+  pmuscope record -g -p 4711                   a running process with callchains, until Ctrl-C
+  pmuscope record --off-cpu -p 4711            where it waits too, and what wakes it
+  pmuscope record -F 25000 -a --aio -z -- CMD  fast, compressed, written asynchronously
+
+Then: pmuscope report, or perf report -i pmuscope.data")]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(super) target: TargetArgs<{ RUNNING | COMMAND | WHILE }>,
-    /// Record the command on all CPUs in a cgroup made for it (root): a clock then samples its
-    /// short-lived processes too.
+    /// Record the command in a cgroup of its own (root)
+    ///
+    /// Opens the events on all CPUs for that cgroup, so that a software timer samples short-lived
+    /// processes too.
     #[arg(
         long,
         requires = "command",
@@ -29,110 +33,128 @@ pub(crate) struct Args {
         help_heading = "Target"
     )]
     pub(crate) own_cgroup: bool,
-    /// One ring per thread in place of one per CPU; children are not followed.
+    /// Open one ring buffer per thread, not per CPU
+    ///
+    /// Children are not recorded.
     #[arg(long, conflicts_with_all = ["all_cpus", "cpu", "cgroup"], help_heading = "Target")]
     pub(crate) per_thread: bool,
-    /// Do not follow children.
+    /// Do not record children
     #[arg(short = 'i', long, help_heading = "Target")]
     pub(crate) no_inherit: bool,
-    /// Milliseconds to wait before sampling; -1 starts with sampling off.
+    /// Start sampling after DURATION (a plain number: ms)
+    ///
+    /// -1 starts with sampling off; --control turns it on.
     #[arg(
         short = 'D',
         long,
-        value_name = "MS",
+        value_name = "DURATION",
         allow_negative_numbers = true,
+        value_parser = duration::delay,
         help_heading = "Target"
     )]
     pub(crate) delay: Option<i64>,
 
-    /// Events, as perf writes them; may be given several times.
-    #[arg(short, long, value_name = "EVENT,…", help_heading = "Events")]
+    /// Sample these events, in perf's syntax; repeatable
+    #[arg(short, long, value_name = "EVENT", help_heading = "Events")]
     pub(crate) event: Vec<String>,
-    /// Count in short windows, for metrics of functions: WINDOW[,period=P][,jitter=J][,burst=N]
-    /// [,event=EVENT], in units of the event [default: 300 cycles, about every millisecond].
+    /// Count in short windows, for metrics of functions
+    ///
+    /// WINDOW[,period=P][,jitter=J][,burst=N][,event=EVENT], in units of the event [default: 300
+    /// cycles, about once per millisecond]. Then: pmuscope metrics.
     #[arg(
         long,
-        value_name = "WINDOW,…",
+        value_name = "WINDOW",
         num_args = 0..=1,
         require_equals = true,
         default_missing_value = "",
         help_heading = "Events"
     )]
     pub(crate) strobe: Option<String>,
-    /// Count in windows what these metrics, or groups of them, are computed from; "pmuscope metrics
-    /// --list" shows all [default: basic,branches].
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', help_heading = "Events")]
+    /// Count what these metrics need, in windows
+    ///
+    /// Metrics or groups [default: basic,branches]; pmuscope metrics --list shows them.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = "Events")]
     pub(crate) metrics: Vec<String>,
-    /// Record where threads wait, too: each switch with its stack, and who woke; then report --by wait.
+    /// Record where threads block, and what wakes them
+    ///
+    /// Each context switch with its call stack. Then: pmuscope report --by wait.
     #[arg(
         long,
         conflicts_with_all = ["strobe", "budget", "overwrite", "cgroup", "own_cgroup"],
         help_heading = "Events"
     )]
     pub(crate) off_cpu: bool,
-    /// Samples per second and CPU ("max": what the kernel allows) [default: 1000].
+    /// Take HZ samples per second and CPU [default: 1000]
+    ///
+    /// "max" is the highest rate that the kernel allows.
     #[arg(short = 'F', long, value_name = "HZ", help_heading = "Events")]
     pub(crate) freq: Option<String>,
-    /// One sample per so many events (nanoseconds for software clocks).
+    /// Take a sample every N events (sample period)
+    ///
+    /// Nanoseconds for software timers.
     #[arg(short, long, value_name = "N", conflicts_with = "freq", help_heading = "Events")]
     pub(crate) count: Option<String>,
-    /// Keep the cost of recording below so many per cent of the machine.
-    #[arg(long, value_name = "PCT", conflicts_with = "overwrite", help_heading = "Events")]
+    /// Limit overhead to PERCENT% of CPU time
+    #[arg(long, value_name = "PERCENT", conflicts_with = "overwrite", help_heading = "Events")]
     pub(crate) budget: Option<f64>,
-    /// Measure first what a sample costs in the kernel (about a second).
+    /// Measure the kernel's cost per sample first (1 s)
     #[arg(long, help_heading = "Events")]
     pub(crate) sampling_cost: bool,
-    /// Refuse to record if anything asked for is reduced.
+    /// Fail instead of falling back
     #[arg(long, help_heading = "Events")]
     pub(crate) strict: bool,
 
-    /// Call chains by frame pointers.
+    /// Record callchains by frame pointer
     #[arg(short = 'g', help_heading = "Fields")]
     pub(crate) call_chains: bool,
-    /// Call chains: fp[,DEPTH], dwarf[,BYTES], lbr or no.
+    /// Record callchains: fp[,DEPTH], dwarf[,BYTES], lbr or no
     #[arg(long, value_name = "HOW", help_heading = "Fields")]
     pub(crate) call_graph: Option<String>,
-    /// Branch stacks of any branch.
+    /// Record branch stacks of any branch
     #[arg(short = 'b', long, help_heading = "Fields")]
     pub(crate) branch_any: bool,
-    /// Branch stacks of these branches (any_call,u …).
+    /// Record branch stacks of these branches, as in any_call,u
     #[arg(short = 'j', long, value_name = "FILTER", help_heading = "Fields")]
     pub(crate) branch_filter: Option<String>,
-    /// Data addresses, and mappings of data.
+    /// Record data addresses, and mmap events of data
     #[arg(short = 'd', long, help_heading = "Fields")]
     pub(crate) data: bool,
-    /// Physical data addresses.
+    /// Record physical data addresses
     #[arg(long, help_heading = "Fields")]
     pub(crate) phys_data: bool,
-    /// Cost of the sampled access.
+    /// Record the latency of sampled accesses
     #[arg(short = 'W', long, help_heading = "Fields")]
     pub(crate) weight: bool,
-    /// The CPU of each sample (always recorded).
+    /// Record the CPU of each sample (always on)
     #[arg(long, help_heading = "Fields")]
     pub(crate) sample_cpu: bool,
-    /// Time stamps (always recorded).
+    /// Record time stamps (always on)
     #[arg(short = 'T', long, help_heading = "Fields")]
     pub(crate) timestamp: bool,
-    /// Raw data of tracepoints (always recorded).
+    /// Record raw tracepoint data (always on)
     #[arg(short = 'R', long, help_heading = "Fields")]
     pub(crate) raw_samples: bool,
-    /// No kernel frames in call chains.
+    /// Leave kernel frames out of callchains
     #[arg(long, help_heading = "Fields")]
     pub(crate) user_callchains: bool,
-    /// The period in each sample, also where it is fixed.
+    /// Record the period in each sample, even if fixed
     #[arg(short = 'P', long, help_heading = "Fields")]
     pub(crate) period: bool,
-    /// Clock of the time stamps (monotonic, `monotonic_raw`, boottime, realtime, tai).
+    /// Use this clock for time stamps
+    ///
+    /// monotonic, monotonic_raw, boottime, realtime or tai.
     #[arg(short = 'k', long, value_name = "CLOCK", help_heading = "Fields")]
     pub(crate) clockid: Option<String>,
 
-    /// Size of each ring: pages, or bytes with B, K, M, G.
+    /// Set the size of each ring buffer: pages, or 512K, 4M
     #[arg(short = 'm', long, value_name = "SIZE", help_heading = "Streaming")]
     pub(crate) mmap_pages: Option<String>,
-    /// Who reads the rings: auto, serial, cpu, core, l3, die, package, node, or RINGS/CPUS:…
+    /// Set reader threads: auto, serial, cpu, core, l3, die, package, node
+    ///
+    /// Or BUFFERS/CPUS:…, as in 0-3/4:8-11/12.
     #[arg(long, value_name = "HOW", default_value = "auto", help_heading = "Streaming")]
     pub(crate) readers: String,
-    /// perf's word for --readers.
+    /// Set reader threads, in perf's spelling (see --readers)
     #[arg(
         long,
         value_name = "HOW",
@@ -143,10 +165,10 @@ pub(crate) struct Args {
         help_heading = "Streaming"
     )]
     pub(crate) threads: Option<String>,
-    /// Where a reader drains a ring: auto, sys, node, cpu.
+    /// Set where readers run: auto, sys, node or cpu
     #[arg(long, value_name = "WHERE", default_value = "auto", help_heading = "Streaming")]
     pub(crate) affinity: String,
-    /// Asynchronous writes, so many in flight per reader and node.
+    /// Write asynchronously, N writes in flight per reader [default: 4]
     #[arg(
         long,
         value_name = "N",
@@ -156,7 +178,7 @@ pub(crate) struct Args {
         help_heading = "Streaming"
     )]
     pub(crate) aio: Option<u32>,
-    /// Compress with zstd at this level.
+    /// Compress with zstd, level 1 to 22 [default: 1]
     #[arg(
         short = 'z',
         long,
@@ -168,7 +190,7 @@ pub(crate) struct Args {
     )]
     pub(crate) compression_level: Option<i32>,
 
-    /// The file.
+    /// Write the recording to FILE
     #[arg(
         short,
         long,
@@ -177,10 +199,12 @@ pub(crate) struct Args {
         help_heading = "Output"
     )]
     pub(crate) output: PathBuf,
-    /// End when the file has this size (B, K, M, G).
+    /// Stop when the file reaches SIZE, as in 100M
     #[arg(long, value_name = "SIZE", help_heading = "Output")]
     pub(crate) max_size: Option<String>,
-    /// Begin a new file, named by the time, on SIGUSR2, at a size (100M) or after a time (30s, 5m).
+    /// Start a new file on SIGUSR2, by size or by time
+    ///
+    /// signal, a size such as 100M, or a time such as 30s. Files are named by the time.
     #[arg(
         long,
         value_name = "WHEN",
@@ -190,32 +214,33 @@ pub(crate) struct Args {
         help_heading = "Output"
     )]
     pub(crate) switch_output: Option<String>,
-    /// Keep only so many of those files.
+    /// Keep only the last N of those files
     #[arg(long, value_name = "N", requires = "switch_output", help_heading = "Output")]
     pub(crate) switch_max_files: Option<usize>,
-    /// Flight recorder: keep the newest samples in the rings; write them on SIGUSR2 and at the end.
+    /// Keep only the newest samples in memory (flight recorder)
+    ///
+    /// Writes them on SIGUSR2 and at the end.
     #[arg(long, conflicts_with_all = ["aio", "compression_level"], help_heading = "Output")]
     pub(crate) overwrite: bool,
-    /// Take commands while recording: fifo:CTL[,ACK] or fd:N[,M]; enable, disable, snapshot, stop …
+    /// Accept commands while recording: fifo:CTL[,ACK] or fd:N[,M]
+    ///
+    /// enable, disable, snapshot, stop and others.
     #[arg(long, value_name = "CHANNEL", help_heading = "Output")]
     pub(crate) control: Option<String>,
-    /// No build ids.
+    /// Skip build ids
     #[arg(short = 'B', long, help_heading = "Output")]
     pub(crate) no_buildid: bool,
-    /// Do not touch perf's build id cache (we never do).
+    /// Leave perf's build id cache alone (always on)
     #[arg(short = 'N', long, help_heading = "Output")]
     pub(crate) no_buildid_cache: bool,
-    /// Show each attribute and ring as opened.
-    #[arg(short, long, action = clap::ArgAction::Count, help_heading = "Output")]
-    pub(crate) verbose: u8,
-    /// Say nothing but what goes wrong.
+    /// Print only errors
     #[arg(short, long, help_heading = "Output")]
     pub(crate) quiet: bool,
-    /// Show each attribute and ring, and open nothing.
-    #[arg(long, help_heading = "Output")]
+    /// Show attributes and ring buffers; record nothing
+    #[arg(short = 'n', long, help_heading = "Output")]
     pub(crate) dry_run: bool,
 
-    /// The command to run while recording.
+    /// Command to run while recording
     #[arg(trailing_var_arg = true, value_name = "CMD")]
     pub(crate) command: Vec<OsString>,
 }

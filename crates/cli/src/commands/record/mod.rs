@@ -39,8 +39,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
             }
         })?;
     }
-    if !plan.quiet {
-        plan.notices.iter().for_each(|notice| say!("pmuscope: {}", escape_lines(notice)));
+    // A target that is gone fails below: nothing is said of events before.
+    let is_there = |pid: &u32| machine.threads(*pid).is_ok();
+    if !plan.quiet && plan.options.target.pids().iter().all(is_there) {
+        events::say_notices(&plan.notices);
     }
     if plan.show_attributes || plan.dry_run {
         let preview = pmuscope_recorder::preview(&plan.options, &machine)
@@ -56,7 +58,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let summary = pmuscope_recorder::record(&plan.options, &Host, &machine, signals)
         .map_err(|error| refused(&error, has_command))?;
     if !plan.quiet {
-        say!("{}", escape_lines(&print::summary(&summary)).trim_end());
+        say!("{}", escape_lines(&print::summary(&summary, &plan.options)).trim_end());
     }
     Ok(Exit::of(summary.status, !summary.missing.is_empty()))
 }

@@ -37,8 +37,8 @@ pub(super) fn events(
         switches.attr.flags |= AttrFlags::CONTEXT_SWITCH;
         switches.call_graph = Some(CallGraph::None);
         let missing = format!(
-            "waits are recorded without stacks and without who woke: perf_event_paranoid is {level} and pmuscope \
-             has no CAP_PERFMON. For stacks: sudo sysctl kernel.perf_event_paranoid=1; for both: sudo"
+            "recording waits without stacks and wakers, since perf_event_paranoid is {level} and pmuscope has no \
+             CAP_PERFMON. Try: sudo; for stacks only, sudo sysctl kernel.perf_event_paranoid=1"
         );
         return Ok(Waits { switches: alone(switches), wakings: None, missing: vec![missing] });
     }
@@ -46,11 +46,11 @@ pub(super) fn events(
     switches.attr.flags |= AttrFlags::CONTEXT_SWITCH;
     switches.call_graph = call_graph.of_waits();
     let wakings = match per_thread {
-        true => Err("--per-thread has no rings of CPUs. Try without".to_owned()),
+        true => Err("--per-thread has no ring buffers per CPU. Try: without it".to_owned()),
         false => waking(&catalog, machine),
     };
     let missing = wakings.as_ref().err();
-    let missing = missing.map(|why| format!("who woke threads is not recorded: {why}"));
+    let missing = missing.map(|why| format!("wakers are not recorded: {why}"));
     Ok(Waits {
         switches: alone(switches),
         missing: missing.into_iter().collect(),

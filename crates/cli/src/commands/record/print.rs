@@ -2,11 +2,14 @@
 
 use std::fmt::Write as _;
 
+use pmuscope_abi::event_type;
 use pmuscope_events::describe;
 use pmuscope_perfdata::info::RecordingInfo;
 use pmuscope_perfdata::strobe::{CpuHealth, StrobeInfo};
-use pmuscope_recorder::{EndReason, Preview, Summary};
+use pmuscope_recorder::{EndReason, Preview, RecordOptions, Summary};
 use pmuscope_report::{length_text, number, too_short_text};
+
+use crate::say::is_verbose;
 
 /// Each attribute and reader, in perf's words.
 pub(super) fn preview(preview: &Preview) -> String {
@@ -37,17 +40,17 @@ fn sampling_cost(info: &RecordingInfo) -> String {
         let pairs = info.cost.sampling_pairs.unwrap_or(0);
         let _ = writeln!(
             out,
-            "pmuscope: a sample costs {us:.2} µs{interval} in the kernel, by {pairs} pairs of loops"
+            "note: a sample costs {us:.2} µs{interval} in the kernel, by {pairs} pairs of loops"
         );
     }
     if let Some(budget) = &info.budget {
         let achieved = budget
             .achieved_share
-            .map_or_else(|| "-".to_owned(), |share| format!("{:.2} %", share * 100.0));
+            .map_or_else(|| "-".to_owned(), |share| format!("{:.2}%", share * 100.0));
         let how = if budget.adapted_while_running { "at the end" } else { "fixed at the start" };
         let _ = writeln!(
             out,
-            "pmuscope: budget {:.2} % of the machine, used {achieved}; periods {:.1} times what was \
+            "note: budget {:.2}% of the machine, used {achieved}; periods {:.1} times what was \
              asked for at first, {:.1} times {how}",
             budget.target_share * 100.0,
             budget.first_factor,
@@ -71,7 +74,7 @@ fn windows(info: &RecordingInfo) -> String {
     let Some(strobe) = &info.strobe else { return String::new() };
     let sum = |count: fn(&CpuHealth) -> u64| strobe.cpus.iter().map(count).sum::<u64>();
     let mut out = format!(
-        "pmuscope: {}: {} epochs on {}, {} tries not accepted",
+        "note: {}: {} epochs on {}, {} tries not accepted",
         kind_of_windows(strobe),
         number::count(strobe.epochs.len() as u64),
         number::counted(strobe.cpus.len() - strobe.missing().len(), "CPU"),
@@ -87,10 +90,10 @@ fn windows(info: &RecordingInfo) -> String {
         );
     }
     if strobe.groups.len() > 1 {
-        let _ = write!(out, "; {} groups of counters take turns", strobe.groups.len());
+        let _ = write!(out, "; {} groups of counters are multiplexed", strobe.groups.len());
     }
     if let Some(calls) = strobe.lengths().and_then(|lengths| lengths.calls) {
-        let _ = write!(out, "\npmuscope: {}", too_short_text(strobe.window, calls));
+        let _ = write!(out, "\nwarning: {}", too_short_text(strobe.window, calls));
     }
     out + "\n"
 }
@@ -104,41 +107,89 @@ fn files(summary: &Summary) -> String {
     }
 }
 
-/// What was recorded, what it cost, what is missing.
-pub(super) fn summary(summary: &Summary) -> String {
+/// What was recorded: one line at the end, `2,020 samples, 0 lost, 0.05% overhead → a.data (188 KiB)`. What is missing,
+/// and what was asked for by flags, stands before it, details with `-v`.
+pub(super) fn summary(summary: &Summary, options: &RecordOptions) -> String {
     let info = &summary.info;
     let mut out = String::new();
-    let lost = info.lost().map_or_else(|| "-".to_owned(), number::count);
-    let _ = writeln!(
-        out,
-        "pmuscope: {}, {:.2} s: {}, lost {lost}, {} in {}",
-        info.scope,
-        info.duration_s,
-        number::counted(info.samples(), "sample"),
-        number::bytes(info.cost.bytes),
-        files(summary),
-    );
-    let dash = || "-".to_owned();
-    let cost = &info.cost;
-    let _ = writeln!(
-        out,
-        "pmuscope: cost {} of the machine ({} µs/sample, {} B/sample), start-up {:.3} s, close {:.3} s of CPU",
-        cost.machine_share.map_or_else(dash, |share| format!("{:.2} %", share * 100.0)),
-        cost.us_per_sample.map_or_else(dash, |us| format!("{us:.3}")),
-        cost.bytes_per_sample.map_or_else(dash, |bytes| format!("{bytes:.1}")),
-        cost.startup_s,
-        cost.close_s,
-    );
+    let (dash, cost) = (|| "-".to_owned(), &info.cost);
+    if is_verbose() {
+        let _ = writeln!(
+            out,
+            "  {}, {:.2} s; overhead {} µs/sample, {} B/sample; start-up {:.3} s, close {:.3} s of CPU",
+            info.scope,
+            info.duration_s,
+            cost.us_per_sample.map_or_else(dash, |us| format!("{us:.3}")),
+            cost.bytes_per_sample.map_or_else(dash, |bytes| format!("{bytes:.1}")),
+            cost.startup_s,
+            cost.close_s,
+        );
+    }
     out.push_str(&windows(info));
     out.push_str(&sampling_cost(info));
     // Errors are among the sentences about what is missing.
     if matches!(summary.ended, EndReason::TargetGone | EndReason::MaxSize(_)) {
-        let _ = writeln!(out, "pmuscope: ended because {}", summary.ended);
+        let _ = writeln!(out, "note: ended because {}", summary.ended);
     }
     for notice in &info.notices {
-        let _ = writeln!(out, "pmuscope: {notice}");
+        let _ = writeln!(out, "warning: {}", in_short(notice));
     }
+    if info.samples() == 0 {
+        let _ = writeln!(out, "warning: no samples: {}", why_none(info.duration_s, options));
+    }
+    let lost = info
+        .lost()
+        .map_or_else(|| "loss unknown".to_owned(), |lost| format!("{} lost", number::count(lost)));
+    let overhead = cost.machine_share.map_or_else(
+        || "overhead unknown".to_owned(),
+        |share| format!("{:.2}% overhead", share * 100.0),
+    );
+    let _ = writeln!(
+        out,
+        "{}, {lost}, {overhead} → {} ({})",
+        number::counted(info.samples(), "sample"),
+        files(summary),
+        number::bytes(cost.bytes),
+    );
     out
+}
+
+/// What is wrong and what to type; what virtual machines have to do with it is for `-v`, and in the recording.
+fn in_short(notice: &str) -> String {
+    if !notice.contains("virtual machine") {
+        return notice.to_owned();
+    }
+    let next = notice.rfind("Try: ").map(|at| &notice[at..]);
+    match (notice.split_once(". "), next) {
+        (Some((first, rest)), Some(next)) if !is_verbose() && rest != next => {
+            format!("{first}. {next}")
+        }
+        _ => notice.to_owned(),
+    }
+}
+
+/// Why there are no samples, and what to type.
+fn why_none(duration_s: f64, options: &RecordOptions) -> String {
+    if options.delay_ms == Some(-1) {
+        return "sampling was never enabled (-D -1). Try: --control, or without -D".to_owned();
+    }
+    if let Some(delay) = options.delay_ms.filter(|ms| *ms as f64 / 1e3 >= duration_s) {
+        return format!("the target ended within the {delay} ms of -D. Try: a shorter -D");
+    }
+    let events = || options.groups.iter().flat_map(|group| &group.events);
+    let rare = [event_type::TRACEPOINT, event_type::BREAKPOINT];
+    match events().find(|event| !rare.contains(&event.attr.event_type)) {
+        Some(event) => format!(
+            "within {duration_s:.2} s the target used too little CPU time for a sample of {}. Try: -F max for short \
+             programs, --off-cpu for where it waits",
+            event.name
+        ),
+        None => {
+            let names: Vec<&str> = events().map(|event| &*event.name).collect();
+            let names = names.join(", ");
+            format!("{names} did not occur within {duration_s:.2} s. Try: pmuscope stat -e {names}")
+        }
+    }
 }
 
 #[cfg(test)]
@@ -163,7 +214,7 @@ mod tests {
         let asked = |window| StrobeInfo { window, tolerance: 2, ..StrobeInfo::default() };
         let text = told(asked(20), &[&[88], &[88]]);
         assert!(text.contains("windows of 88 cycles:u, 1 in 992,721: 2 epochs"), "{text}");
-        assert!(text.contains("\npmuscope: asked for 20; the calls alone take 88: "), "{text}");
+        assert!(text.contains("\nwarning: asked for 20; the calls alone take 88: "), "{text}");
         let text = told(StrobeInfo { burst: 3, ..asked(300) }, &[&[300, 600, 900]]);
         assert!(text.contains("windows of 300 cycles:u, 3 in 992,721: "), "{text}");
         assert!(!text.contains("asked for"), "{text}");

@@ -1,6 +1,4 @@
-//! Sizes and times as perf writes them.
-
-use std::time::Duration;
+//! Sizes as perf writes them.
 
 /// Bytes of "512K", "4M", "1G", "65536B"; `None` for a plain number, which the caller interprets.
 pub(in crate::commands) fn with_unit(text: &str) -> Option<u64> {
@@ -18,29 +16,15 @@ pub(in crate::commands) fn with_unit(text: &str) -> Option<u64> {
 /// Bytes of a size with a unit, or a plain number of bytes.
 pub(in crate::commands) fn bytes(flag: &str, text: &str) -> Result<u64, String> {
     with_unit(text).or_else(|| text.parse().ok()).filter(|bytes| *bytes > 0).ok_or_else(|| {
-        format!("{flag} {text}: not a size. Try a number with B, K, M or G, as in 64M")
+        format!("{flag} {text}: not a size. Try: a number with B, K, M or G, as in 64M")
     })
-}
-
-/// "30s", "5m", "1h", "1d"; small letters, since capital M is a size.
-pub(super) fn duration(text: &str) -> Option<Duration> {
-    let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
-    let seconds: u64 = match unit {
-        "s" => 1,
-        "m" => 60,
-        "h" => 3600,
-        "d" => 86_400,
-        _ => return None,
-    };
-    let number = digits.parse::<u64>().ok().filter(|number| *number > 0)?;
-    Some(Duration::from_secs(number.checked_mul(seconds)?))
 }
 
 /// Bytes of a ring: a plain number counts pages, and everything is rounded up to a power of two, both
 /// as perf does it.
 pub(super) fn ring(text: &str, page: u64) -> Result<u64, String> {
     let error =
-        || format!("-m {text}: not a ring size. Try a number of pages, or a size such as 512K");
+        || format!("-m {text}: not a ring size. Try: a number of pages, or a size such as 512K");
     let bytes = match with_unit(text) {
         Some(bytes) => bytes,
         None => {
@@ -66,13 +50,6 @@ mod tests {
         for wrong in ["", "K", "-1", "1.5M", "0", "99999999999G", "x"] {
             assert!(ring(wrong, 4096).unwrap_err().starts_with("-m "), "{wrong}");
         }
-    }
-
-    #[test]
-    fn times_have_small_units() {
-        assert_eq!(duration("30s"), Some(Duration::from_secs(30)));
-        assert_eq!(duration("5m"), Some(Duration::from_secs(300)));
-        assert_eq!([duration("5M"), duration("0s"), duration("s"), duration("")], [None; 4]);
     }
 
     #[test]

@@ -56,7 +56,7 @@ pub(super) fn strobed(
         (None, None) => {
             let names = args.metrics.join(",");
             return Err(bad_input(format!(
-                "--metrics {names}: metrics are counted in windows. Try --strobe --metrics {names}"
+                "--metrics {names}: metrics are counted in windows. Try: --strobe --metrics {names}"
             )));
         }
         (Some(text), _) => Settings::parse(text).map_err(bad_input)?,
@@ -64,7 +64,7 @@ pub(super) fn strobed(
     };
     let conflict = conflict(args);
     if let Some(flag) = conflict {
-        return Err(bad_input(format!("--strobe with {flag}: not possible. Try without {flag}")));
+        return Err(bad_input(format!("--strobe with {flag}: not possible. Try: without {flag}")));
     }
     let catalog = MachineCatalog::new(machine).map_err(bad_input)?;
     let window = window_event(&settings, alternating, &catalog)?;
@@ -104,7 +104,7 @@ impl Settings {
         let mut settings = Self::default();
         let wrong = |piece: &str, why: &str| {
             format!(
-                "--strobe={text}: {piece}: {why}. Try --strobe=WINDOW,period=P,jitter=J,burst=N,\
+                "--strobe={text}: {piece}: {why}. Try: --strobe=WINDOW,period=P,jitter=J,burst=N,\
                  event=EVENT with numbers of the event, as in --strobe=300,period=1000000"
             )
         };
@@ -196,7 +196,7 @@ fn window_event(
     if !window.attr.flags.contains(AttrFlags::EXCLUDE_KERNEL) {
         return Err(bad_input(format!(
             "--strobe: windows are of user mode, since entering and leaving the kernel is longer than a \
-             window. Try {}:u",
+             window. Try: {}:u",
             window.typed
         )));
     }
@@ -214,9 +214,7 @@ fn refused(error: &EventError) -> anyhow::Error {
 /// Why there are no windows. What stands in for an event of the CPU elsewhere makes none.
 pub(in crate::commands) fn without_pmu(flag: &str, error: &EventError) -> String {
     let why = match &*error.reason {
-        Reason::NoCpuPmu => {
-            "this machine shows no counters of its CPU (usual in a virtual machine)".into()
-        }
+        Reason::NoCpuPmu => "no hardware PMU (typical in VMs)".into(),
         _ => error.to_string(),
     };
     format!("{flag}: {why}. {INSTEAD_OF_WINDOWS}")
@@ -247,7 +245,7 @@ fn metric_sets(
         None if chosen.lacking.len() < needs.len() || names.is_empty() => return Ok(chosen),
         None => left_out(&chosen.lacking).unwrap_or_default(),
     };
-    Err(not_possible(format!("--metrics: {why}. Try --metrics basic")))
+    Err(not_possible(format!("--metrics: {why}. Try: --metrics basic")))
 }
 
 fn named<'m>(metrics: &'m Metrics, names: &[&str]) -> anyhow::Result<Vec<&'m Metric>> {
@@ -277,7 +275,7 @@ fn one(events: Vec<Event>, text: &str) -> anyhow::Result<Event> {
         Ok([event]) => Ok(event),
         Err(several) => Err(bad_input(format!(
             "--strobe: {text} is {} events here, one on each kind of core, and windows are of one. \
-                 Try the kind, as in event=cpu_core/cycles/u, with -C and its CPUs",
+                 Try: the kind, as in event=cpu_core/cycles/u, with -C and its CPUs",
             several.len()
         ))),
     }
@@ -349,7 +347,7 @@ mod tests {
         assert_eq!((all.burst, all.event.as_deref()), (Some(2), Some("instructions:u")));
         for wrong in ["x", "0", "period=0", "windows=3", "300,period", "burst=-1"] {
             let error = Settings::parse(wrong).unwrap_err();
-            assert!(error.contains("Try --strobe=WINDOW"), "{error}");
+            assert!(error.contains("Try: --strobe=WINDOW"), "{error}");
         }
     }
 

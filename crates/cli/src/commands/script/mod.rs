@@ -4,7 +4,7 @@ mod listing;
 mod paper;
 
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::Context as _;
 use pmuscope_abi::event_type;
@@ -22,7 +22,7 @@ use pmuscope_report::{escape, order_note};
 use crate::commands::empty;
 use crate::commands::filter::FilterArgs;
 use crate::commands::input::InputArgs;
-use crate::commands::output::{Format, Output};
+use crate::commands::output::{Format, Formats, Output, OutputArgs};
 use crate::commands::progress::Shown;
 use crate::commands::symbols::SymbolArgs;
 use crate::exit::Exit;
@@ -33,36 +33,30 @@ use paper::Lines;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   pmuscope script                               every sample of ./pmuscope.data
-  pmuscope script -F comm,tid,time,ip,sym       with these fields only
-  pmuscope script -F +addr --time 12.5,13       with one more, of half a second
-  pmuscope script --show-task-events --comm sh  with names, beginnings and ends of tasks
+  pmuscope script -F comm,tid,time,ip,sym       these fields only
+  pmuscope script -F +addr --time 12.5,13       one field more, half a second
+  pmuscope script --show-task-events --comm sh  comm, fork and exit events as well
   pmuscope script --json | jq -c 'select(.tid == 4711)'
   pmuscope script -o samples.csv                into a file; .txt, .json and .parquet as well
-  pmuscope script -D | less                     the recording as it stands, byte by byte")]
+  pmuscope script -D | less                     every record, byte by byte")]
 pub(crate) struct Args {
     #[command(flatten)]
     input: InputArgs,
-    /// Fields to show, by perf's names; "+field" and "-field" change the default [default:
-    /// comm,tid,cpu,time,period,event,ip,sym,dso]
+    /// Show these fields, by perf's names; +FIELD and -FIELD edit the default
+    ///
+    /// [default: comm,tid,cpu,time,period,event,ip,sym,dso]
     #[arg(short = 'F', long, value_name = "LIST", allow_hyphen_values = true)]
     fields: Option<Fields>,
-    /// Print a JSON object per line (schema pmuscope/script/1)
-    #[arg(long, conflicts_with = "csv")]
-    json: bool,
-    /// Print samples as a table of comma-separated values
-    #[arg(long)]
-    csv: bool,
-    /// Write to FILE; its name's end says in which form: .txt, .json, .jsonl, .csv, .parquet
-    #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
-    /// Print time stamps with nanoseconds
+    #[command(flatten)]
+    output: OutputArgs<ScriptFormats>,
+    /// Print time stamps in nanoseconds
     #[arg(long)]
     ns: bool,
-    /// Leave out callers
+    /// Hide callers
     #[arg(short = 'G', long)]
     hide_call_graph: bool,
-    /// Print every record as it stands in the file: offset, size, kind, fields, bytes
-    #[arg(short = 'D', long, conflicts_with_all = ["json", "csv", "fields", "ns", "hide_call_graph"])]
+    /// Print every record as stored: offset, size, kind, bytes
+    #[arg(short = 'D', long, conflicts_with_all = ["json", "csv", "format", "fields", "ns", "hide_call_graph"])]
     dump: bool,
     #[command(flatten)]
     filter: FilterArgs,
@@ -79,10 +73,10 @@ struct ShowArgs {
     /// Show all records
     #[arg(long)]
     show_all: bool,
-    /// Show mappings of memory
+    /// Show mmap events
     #[arg(long)]
     show_mmap_events: bool,
-    /// Show names, beginnings and ends of tasks
+    /// Show comm, fork and exit events
     #[arg(long)]
     show_task_events: bool,
     /// Show context switches
@@ -97,13 +91,13 @@ struct ShowArgs {
     /// Show cgroups
     #[arg(long)]
     show_cgroup_events: bool,
-    /// Show BPF programs and functions that the kernel loaded
+    /// Show BPF programs and kernel symbols loaded
     #[arg(long)]
     show_bpf_events: bool,
-    /// Show changes of the kernel's code
+    /// Show changes to kernel code
     #[arg(long)]
     show_text_poke_events: bool,
-    /// Show hardware trace
+    /// Show hardware trace records
     #[arg(long)]
     show_aux_events: bool,
 }
@@ -127,26 +121,24 @@ impl ShowArgs {
 }
 
 /// What samples are written as.
-const FORMATS: [Format; 5] =
-    [Format::Text, Format::Json, Format::JsonLines, Format::Csv, Format::Parquet];
+#[derive(Debug, Clone)]
+struct ScriptFormats;
 
-impl Args {
-    fn format(&self) -> anyhow::Result<Format> {
-        let asked = match (self.json, self.csv, self.dump) {
-            (true, ..) => Some(Format::JsonLines),
-            (_, true, _) => Some(Format::Csv),
-            (.., true) => Some(Format::Text),
-            _ => None,
-        };
-        Format::choose(asked, self.output.as_deref(), &FORMATS, "--json or --csv")
-    }
+impl Formats for ScriptFormats {
+    const ALL: &[Format] =
+        &[Format::Text, Format::Json, Format::JsonLines, Format::Csv, Format::Parquet];
+    const SCHEMA: &str = "a line per sample, pmuscope/script/1";
+    const JSON: Format = Format::JsonLines;
 }
 
 #[allow(clippy::needless_pass_by_value)] // all commands are called alike
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let path = args.input.path()?;
-    let format = args.format()?;
-    let output = Output::to(args.output.as_deref());
+    let (format, output) = match (args.dump, args.output.file()) {
+        // The recording as it stands is text, whatever its file is called.
+        (true, file) => (Format::Text, Output::to(file)),
+        (false, _) => args.output.form().map(|form| (form.format, form.output))?,
+    };
     let mut exit = Exit::Done;
     output.produce(format.kind(), |out| {
         let ended =

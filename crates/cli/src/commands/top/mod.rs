@@ -31,7 +31,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         screen::check()?;
     }
     let (options, notices) = options(&args, &machine)?;
-    notices.iter().for_each(|notice| say!("pmuscope: {notice}"));
+    events::say_notices(&notices);
     let run = if args.once { once::run } else { screen::run };
     follow(options, &Host, &machine, |following| run(&args, &asked, following, &machine))
         .map_err(|error| super::record::refused(&error, false))?
@@ -66,9 +66,15 @@ struct Asked {
 
 impl Asked {
     fn of(args: &Args) -> anyhow::Result<Self> {
+        if args.output.is_asked() && !args.once {
+            let text =
+                "a result is of one interval, which --once takes. Try: pmuscope top --once --json";
+            return Err(bad_input(text));
+        }
+        args.output.form()?.check()?;
         if !(0.1..=3600.0).contains(&args.delay) {
             return Err(bad_input(format!(
-                "-d {}: an interval is 0.1 to 3600 seconds long. Try -d 2",
+                "-d {}: an interval is 0.1 to 3600 seconds long. Try: -d 2",
                 args.delay
             )));
         }

@@ -7,7 +7,7 @@ use pmuscope_report::{RowLimits, TOP_SCHEMA, TopReport, TopView, top_text};
 use super::ticker::Ticker;
 use super::{Args, Asked};
 use crate::commands::doctor;
-use crate::commands::output::Form;
+use crate::commands::output::{Form, Format};
 use crate::commands::report::Limit;
 use crate::exit::Exit;
 use crate::signals::Stop;
@@ -27,16 +27,17 @@ pub(super) fn run(
     let tick = ticker.next(asked.delay, || stop.asked())?;
     if tick.last {
         let seconds = tick.profile.duration_s.unwrap_or(0.0);
-        say!("pmuscope: the interval ended after {seconds:.2} s of {} s", args.delay);
+        say!("note: the interval ended after {seconds:.2} s of {} s", args.delay);
     }
     let node_of = |cpu| topology.node_of(cpu);
     let view = TopView { profile: &tick.profile, node_of: &node_of };
-    let rows = Limit::rows(args.limit, (!args.json).then_some(DEFAULT_ROWS));
+    let form = Form { begun: asked.begun, ..args.output.form()? };
+    let is_json = form.format == Format::Json;
+    let rows = Limit::rows(args.limit, (!is_json).then_some(DEFAULT_ROWS));
     let limits = RowLimits { rows, share: 0.0 };
     let exit = if tick.profile.lost.count > 0 { Exit::Incomplete } else { Exit::Done };
-    let report = TopReport::new(&view, limits).filter(|_| args.json);
-    let facts = args.json.then(doctor::facts).transpose()?;
-    let form = Form { begun: asked.begun, ..Form::printed(report.is_some()) };
+    let report = TopReport::new(&view, limits).filter(|_| is_json);
+    let facts = is_json.then(doctor::facts).transpose()?;
     form.either((TOP_SCHEMA, facts.as_ref()), &exit, report, |style| {
         top_text(&view, args.by, limits, style)
     })?;

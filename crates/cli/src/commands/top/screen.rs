@@ -47,10 +47,9 @@ pub(super) fn check() -> anyhow::Result<()> {
     if io::stdout().is_terminal() && !dumb {
         return Ok(());
     }
-    let what = if dumb { "TERM=dumb says it cannot be drawn on" } else { "it is none" };
+    let what = if dumb { "TERM=dumb cannot be drawn on" } else { "standard output is not one" };
     let message = format!(
-        "top draws on a terminal, and of standard output {what}. Try: pmuscope top --once, or \
-         pmuscope top --once --json"
+        "top needs a terminal, and {what}. Try: pmuscope top --once, or pmuscope top --once --json"
     );
     Err(bad_input(message))
 }

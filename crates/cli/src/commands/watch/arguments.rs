@@ -57,8 +57,8 @@ pub(super) fn watchpoints(
         if let Some((behind, call)) = call {
             watchpoint.name.clone_from(&behind.text);
             watchpoint.notes.push(format!(
-                "argument {} of {} was {:#x} in thread {}; what it leads to is watched from then on, \
-                 whatever becomes of it",
+                "argument {} of {} was {:#x} in thread {}; what it points to is watched from then on, \
+                 even if freed",
                 behind.argument, behind.call.name, call.value, call.tid
             ));
         }
@@ -74,13 +74,16 @@ fn wait(
     deadline: &Deadline,
 ) -> anyhow::Result<Call> {
     if pids.is_empty() {
-        return Err(bad_input(format!("{}: arguments are of processes. Try -p PID", behind.text)));
+        return Err(bad_input(format!(
+            "{}: needs a process, whose calls have arguments. Try: -p PID",
+            behind.text
+        )));
     }
     let place = resolve(machine, pids, std::slice::from_ref(&behind.call))?;
     let place = place.first().filter(|place| place.kind == Kind::Instruction);
     let place = place.ok_or_else(|| {
         bad_input(format!(
-            "{}: {} is no function, nor a line of one",
+            "{}: {} is neither a function nor a line of one",
             behind.text, behind.call.name
         ))
     })?;
@@ -96,7 +99,7 @@ fn wait(
     let found = next_call(&Host, machine, pids, place, behind.argument, begin, over);
     let_go.map_err(not_possible)?;
     found.map_err(|error| refused(&error))?.ok_or_else(|| {
-        let message = format!("{}: nobody called {} until the end", behind.text, behind.call.name);
+        let message = format!("{}: {} was not called", behind.text, behind.call.name);
         failure(Exit::Incomplete, message)
     })
 }

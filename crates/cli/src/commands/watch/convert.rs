@@ -99,7 +99,7 @@ pub(super) fn recording(args: &Args, target: Target, path: &Path) -> RecordOptio
         readers: Readers::Serial,
         affinity: Affinity::Sys,
         replace: replace(FileKind::Recording),
-        owner: crate::commands::record::invoking_user().filter(|_| args.output.is_some()),
+        owner: crate::commands::record::invoking_user().filter(|_| !args.output.is_empty()),
         own_command_line: crate::commands::answer::command_line(),
         ..RecordOptions::new(target, Vec::new(), path.to_owned())
     }

@@ -3,6 +3,8 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use crate::commands::duration;
+use crate::commands::output::{OutputArgs, forms};
 use crate::commands::target::{ALL_CPUS, COMMAND, PROCESSES, TargetArgs};
 use crate::commands::watch_report::ReportArgs;
 
@@ -10,73 +12,85 @@ use crate::commands::watch_report::ReportArgs;
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(after_help = "Examples:
-  pmuscope watch -p 4711 ready_count             who writes this variable, all threads, until Ctrl-C
-  pmuscope watch server.clients.len -- ./server  a field, of a program that is started for it
-  pmuscope watch -p 4711 'queue.c:head->next:rw' a field behind a pointer, whoever touches it
-  pmuscope watch -p 4711 --when 'new > 10' depth only hits that matter are written down
-  pmuscope watch -p 4711 main.c:118              who executes this line
-  pmuscope watch -p 4711 '$1+0x28/8@queue_push'  behind the first argument of the next call
-  pmuscope watch -p 4711 --count-only jobs done  counts only, of two variables
-  sudo pmuscope watch -a 'kernel!jiffies/8'      the kernel's own
-  pmuscope watch plan -p 4711 ready_count depth  would they fit, and who has the slots
-  pmuscope watch -o w.data depth -- ./server     keep the recording, to tell it again:
-  pmuscope watch -i w.data --report w.html
+  pmuscope watch -p 4711 ready_count              trace writes to this variable, until Ctrl-C
+  pmuscope watch server.clients.len -- ./server   a field, in a program started for it
+  pmuscope watch -p 4711 'queue.c:head->next:rw'  reads and writes of a field through a pointer
+  pmuscope watch -p 4711 --when 'new > 10' depth  only hits that meet a condition
+  pmuscope watch -p 4711 main.c:118               executions of this line
+  pmuscope watch -p 4711 '$1+0x28/8@queue_push'   what the next call's first argument points to
+  pmuscope watch -p 4711 --count-only jobs done   counts only, for two variables
+  sudo pmuscope watch -a 'kernel!jiffies/8'       a kernel variable
+  pmuscope watch plan -p 4711 ready_count depth   check whether they fit the debug registers
+  pmuscope watch -o w.data depth -- ./server      keep the recording, and report on it later:
+  pmuscope watch -i w.data -o w.html
 
-TARGET is name[.field|[index]|->field]…, file.c:name, library!name, file.c:line, or 0xADDRESS; behind it
-/BYTES and :r, :w, :rw or :x where not writes of the whole object are meant.")]
+TARGET is name[.field|[index]|->field]…, file.c:name, library!name, file.c:line or 0xADDRESS, followed by
+/BYTES and :r, :w, :rw or :x. Without them, writes to the whole object are watched.")]
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(super) sub: Option<Sub>,
-    /// What to watch
+    /// Variable, field, line or address to watch
     #[arg(required_unless_present = "input", value_name = "TARGET")]
     pub(super) target: Vec<String>,
     #[command(flatten)]
     pub(super) of: TargetArgs<{ ALL_CPUS | PROCESSES | COMMAND }>,
-    /// End after MS milliseconds
-    #[arg(long, value_name = "MS", help_heading = "Target")]
+    /// Stop after DURATION (a plain number: ms)
+    #[arg(long, value_name = "DURATION", value_parser = duration::milliseconds, help_heading = "Target")]
     pub(super) timeout: Option<u64>,
-    /// The program to start and watch, and its arguments
-    #[arg(last = true, value_name = "COMMAND")]
+    /// Program to start and watch
+    #[arg(last = true, value_name = "CMD")]
     pub(super) command: Vec<OsString>,
 
-    /// Write down only hits for which this holds: new, old, step (new - old), numbers or names of an
-    /// enumeration, compared by == != < <= > >= &, joined by && and ||; decided in the kernel
+    /// Record only hits that meet CONDITION, such as 'new > 10'
+    ///
+    /// new, old and step (new - old), with numbers or enumerators, == != < <= > >= &, && and ||;
+    /// evaluated in the kernel.
     #[arg(long, value_name = "CONDITION", help_heading = "Hits")]
     pub(super) when: Option<String>,
-    /// Write down only hits that change the value
+    /// Record only hits that change the value
     #[arg(long, help_heading = "Hits")]
     pub(super) when_changed: bool,
-    /// Only count: by thread and instruction, without values and stacks
+    /// Count only, by thread and instruction
+    ///
+    /// Without values and call stacks.
     #[arg(long, help_heading = "Hits")]
     pub(super) count_only: bool,
-    /// Take call stacks of so many frames, 127 at most, by frame pointers; 0: none
+    /// Record call stacks of at most N frames; 0: none
+    ///
+    /// By frame pointer, at most 127.
     #[arg(
         long,
-        value_name = "FRAMES",
+        value_name = "N",
         default_value_t = 32,
         value_parser = clap::value_parser!(u16).range(..=127),
         help_heading = "Hits"
     )]
     pub(super) max_stack: u16,
-    /// Write down so many hits a second at most: beyond that every Nth is
+    /// Record at most N hits per second
+    ///
+    /// Beyond that every Nth hit is recorded.
     #[arg(long, value_name = "N", default_value_t = 100_000, help_heading = "Hits")]
     pub(super) max_records: u64,
-    /// Let hits take no more than PCT percent of the target's work: beyond that points are armed for a
-    /// part of the time, and counts are estimates; none: no limit
-    #[arg(long, value_name = "PCT", default_value = "10", help_heading = "Hits")]
+    /// Limit the target's slowdown to PERCENT, or "none"
+    ///
+    /// Beyond that, watchpoints are enabled part of the time, and counts are estimates.
+    #[arg(long, value_name = "PERCENT", default_value = "10", help_heading = "Hits")]
     pub(super) max_slowdown: String,
 
-    /// Keep the recording: pmuscope report, script and perf read it
+    /// Write the answer or the recording to FILE; repeatable: .html .json .csv .tsv .txt
+    ///
+    /// A name that ends in one of these forms gets the answer. Any other name keeps the recording, which
+    /// pmuscope report, script and perf read.
     #[arg(short, long, value_name = "FILE", help_heading = "Output")]
-    pub(super) output: Option<PathBuf>,
-    /// Watch nothing: tell a recording again that was kept
+    pub(super) output: Vec<PathBuf>,
+    /// Report on a kept recording; watch nothing
     #[arg(
         short,
         long,
         value_name = "FILE",
         conflicts_with_all = [
             "target", "pid", "all_cpus", "timeout", "command", "when", "when_changed", "count_only", "max_stack",
-            "max_records", "max_slowdown", "output",
+            "max_records", "max_slowdown",
         ],
         help_heading = "Output"
     )]
@@ -88,9 +102,11 @@ pub(crate) struct Args {
 /// What goes with watching.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Sub {
-    /// Tell whether watchpoints would fit, where not, who may hold the slots, what to leave out.
+    /// Check whether watchpoints fit, and what blocks them
     Plan(PlanArgs),
 }
+
+forms!(PlanFormats: Text Json, "pmuscope/watch-plan/1");
 
 /// Flags of `pmuscope watch plan`.
 #[derive(Debug, clap::Args)]
@@ -98,12 +114,11 @@ pub(crate) enum Sub {
   pmuscope watch plan -p 4711 ready_count depth  in all threads of a process
   sudo pmuscope watch plan -a 'kernel!jiffies/8' on all CPUs")]
 pub(crate) struct PlanArgs {
-    /// What is to be watched
+    /// Variable, field, line or address to watch
     #[arg(required = true, value_name = "TARGET")]
     pub(super) target: Vec<String>,
     #[command(flatten)]
     pub(super) of: TargetArgs<{ ALL_CPUS | PROCESSES }>,
-    /// Print the plan as one JSON object (schema pmuscope/watch-plan/1)
-    #[arg(long)]
-    pub(super) json: bool,
+    #[command(flatten)]
+    pub(super) output: OutputArgs<PlanFormats>,
 }

@@ -30,6 +30,7 @@ use super::answer::Invocation;
 use super::program::{self, not_started};
 use super::watch_report;
 use crate::exit::{Exit, bad_input, before_command, beside_command, failure, not_possible};
+use crate::say::is_verbose;
 use crate::{replace, signals};
 
 pub(crate) use flags::Args;
@@ -42,7 +43,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         (None, Some(input)) => {
             // What no watch can do is refused here too.
             args.of.asked("watch TARGET", &[])?;
-            watch_report::tell(input, true, &args.report, begun, Exit::Done)
+            if let Some(recording) = watch_report::recording(&args.output)? {
+                let name = recording.display();
+                let text =
+                    format!("-o {name}: -i reads a recording and makes none. Try: -o w.html");
+                return Err(bad_input(text));
+            }
+            watch_report::tell((input, true), &args.report, &args.output, begun, Exit::Done)
         }
         (None, None) => watch_and_tell(args, begun),
     }
@@ -50,10 +57,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
 
 fn watch_and_tell(args: &Args, begun: Invocation) -> anyhow::Result<Exit> {
     let machine = Machine::host();
-    args.report.check()?;
+    args.report.check(&args.output)?;
     let asked = convert::asked(args)?;
     let kept = tempfile::tempdir().context("cannot make a folder for the recording")?;
-    let path = args.output.clone().unwrap_or_else(|| kept.path().join("watch.data"));
+    let path = watch_report::recording(&args.output)?
+        .map_or_else(|| kept.path().join("watch.data"), Path::to_owned);
     replace::check(&path, FileKind::Recording)?;
     program::find(&args.command)?;
     let watched = watch(&machine, args, &asked, &path);
@@ -74,27 +82,31 @@ fn tell(
     begun: Invocation,
 ) -> anyhow::Result<Exit> {
     for missing in &summary.missing {
-        say!("pmuscope: {}", escape_lines(missing));
+        say!("warning: {}", escape_lines(missing));
     }
     if status == Some(Status::Signaled(Signal::TRAP.as_raw())) {
-        say!("pmuscope: SIGTRAP ended the command. {LOST_TRAPS}");
+        say!("warning: SIGTRAP ended the command: {LOST_TRAPS}");
     }
     let exit = Exit::of(status, !summary.missing.is_empty());
-    watch_report::tell(path, args.output.is_some(), &args.report, begun, exit)
+    let kept = watch_report::recording(&args.output)?.is_some();
+    watch_report::tell((path, kept), &args.report, &args.output, begun, exit)
 }
 
 /// Of programs that end by SIGTRAP while they are watched.
-const LOST_TRAPS: &str = "A kernel that is not told which breakpoint was hit ends the program so: hosts of \
-    virtual machines lose that now and then, also with perf's mem: events (docs/watch.md)";
+const LOST_TRAPS: &str = "the kernel did not learn which breakpoint was hit. Hosts of virtual machines lose this now \
+    and then, also with perf's mem: events (docs/watch.md)";
 
 /// Says what may happen to the target here, before it does.
 fn warn(machine: &Machine) {
     let hypervisor = machine.virtualization(&machine.processor()).hypervisor;
     if let Some(sign) = hypervisor {
         say!(
-            "pmuscope: this is a virtual machine ({}), where a watched program may end by SIGTRAP. {LOST_TRAPS}",
+            "note: this is a virtual machine ({}), where a watched program may end by SIGTRAP (see docs/watch.md)",
             sign.name
         );
+        if is_verbose() {
+            say!("  {LOST_TRAPS}");
+        }
     }
 }
 
@@ -153,8 +165,8 @@ fn watch(
     let status = started.map(|started| started.end(&summary)).transpose()?;
     if trapped.load(Ordering::Relaxed) {
         say!(
-            "pmuscope: SIGTRAP arrived in pmuscope itself, probably in place of a hit that was to tell what \
-             hits cost: their cost may be wrong a little. {LOST_TRAPS}"
+            "note: SIGTRAP arrived in pmuscope itself, probably instead of a hit of its own that measures \
+             overhead; the overhead may be slightly off: {LOST_TRAPS}"
         );
     }
     Ok((summary, status))
@@ -173,8 +185,8 @@ impl Started {
         let stopped = child.stop_at_entry(&Host).map_err(spawned)?;
         if !stopped.has_libraries() {
             say!(
-                "pmuscope: no breakpoint can be had at the command's entry: it stands at its exec, its \
-                 libraries are not mapped yet. Names of libraries are not found"
+                "note: cannot stop the command at its entry point; it is stopped at exec, before its libraries are \
+                 mapped, so names in libraries are not found"
             );
         }
         Ok(Self { child, stopped: Some(stopped) })
@@ -213,7 +225,7 @@ fn resolve(
         {
             let message = format!(
                 "{} is at {:#x} in process {first} and at {:#x} in process {other}: a slot watches one \
-                 address. Try a watch for each process",
+                 address. Try: a watch for each process",
                 one.name, one.address, two.address
             );
             return Err(bad_input(message));
@@ -231,16 +243,16 @@ fn plain(options: WatchOptions, error: &WatchError) -> anyhow::Result<Plain> {
     ];
     if let Some((_, what)) = needs.iter().find(|(asked, _)| *asked) {
         let message = format!(
-            "{what}: this needs programs of BPF, which are not allowed here ({error}). Try as root, or \
-             with CAP_BPF and CAP_PERFMON"
+            "{what}: needs BPF programs, which are not allowed here ({error}). Try: as root, or with CAP_BPF \
+             and CAP_PERFMON"
         );
         return Err(not_possible(message));
     }
     let counts_only = if options.count_only { "--count-only, " } else { "" };
     say!(
-        "pmuscope: programs of BPF are not allowed here ({error}): hits are samples, one event for each \
-         thread on each of {} CPUs, without values, call chains and limits ({counts_only}--max-stack, \
-         --max-records and --max-slowdown have no effect). For these: as root, or with CAP_BPF and CAP_PERFMON",
+        "warning: BPF programs are not allowed here ({error}): hits are samples, one event for each thread on \
+         each of {} CPUs, without values, callchains and limits ({counts_only}--max-stack, --max-records and \
+         --max-slowdown have no effect). Try: as root, or with CAP_BPF and CAP_PERFMON",
         options.online_cpus
     );
     Ok(Plain::new(options))

@@ -8,11 +8,10 @@ use pmuscope_watch::resolve::Watchpoint;
 use pmuscope_watch::target::Target as WatchTarget;
 
 use super::flags::PlanArgs;
-use crate::commands::output::Form;
 use crate::exit::{Exit, bad_input, not_possible};
 
 pub(super) fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
-    let form = Form::printed(args.json);
+    let form = args.output.form()?;
     let target = args.of.target("watch plan TARGET", &[])?;
     let machine = Machine::host();
     let targets: Result<Vec<_>, _> =
