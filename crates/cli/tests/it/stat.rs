@@ -285,7 +285,7 @@ fn the_only_run_is_told_however_it_ended() {
     let scratch = Scratch::new();
     let command = ["sh".to_owned(), "-c".into(), "exit 3".into()];
     let outcome = stat(&scratch, &["-e", "page-faults"], &command);
-    outcome.exits(3).prints("1 run,").prints("its end: status 3");
+    outcome.exits(3).prints("1 run,").prints("ended with status 3");
     assert!(
         count(stat(&scratch, &["-e", "page-faults", "-x;"], &command).out(), "page-faults") > 9.0
     );
