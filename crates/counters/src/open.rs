@@ -538,7 +538,8 @@ impl Opener<'_> {
         let names: Vec<&str> = asked_for.map(|other| other.name.as_str()).collect();
         format!(
             "{} (sideband events: mmap, comm, fork, exit; for {})",
-            request.name, names.join(", ")
+            request.name,
+            names.join(", ")
         )
     }
 }

@@ -151,11 +151,8 @@ impl FileKind {
         self.check(path)?;
         match (ends(path)?, ends(new)?) {
             (Some((old, _)), Some((new, _))) if !self.is_replaced_by(&old, &new) => {
-                let same = if self == Self::Json {
-                    "JSON with the same schema"
-                } else {
-                    self.name()
-                };
+                let same =
+                    if self == Self::Json { "JSON with the same schema" } else { self.name() };
                 Err(stays(format!("is not {same}")))
             }
             _ => Ok(()),

@@ -62,10 +62,8 @@ impl Extract {
     pub fn find(&self, output: &str) -> Result<f64, String> {
         let found = self.pattern.captures_iter(output).last();
         let group = found.as_ref().and_then(|captures| captures.get(1));
-        let text = group
-            .ok_or_else(|| format!("no output matches {}", self.pattern))?
-            .as_str()
-            .trim();
+        let text =
+            group.ok_or_else(|| format!("no output matches {}", self.pattern))?.as_str().trim();
         match text.parse::<f64>() {
             Ok(number) if number.is_finite() => Ok(number),
             _ => Err(format!("{:?}, matched by {}, is not a number", cut(text), self.pattern)),

@@ -257,10 +257,7 @@ fn why_not(event: &Event, machine: &Machine, topology: &Topology) -> Option<Stri
         return Some(why.to_string());
     }
     if !event.knows_tasks() {
-        return Some(format!(
-            "{} counts per CPU, socket or node, not per thread",
-            event.name
-        ));
+        return Some(format!("{} counts per CPU, socket or node, not per thread", event.name));
     }
     let alone = std::slice::from_ref(event);
     OwnGroup::open(&Host, machine, topology, alone, false).err().map(|error| error.to_string())

@@ -74,9 +74,8 @@ fn table(report: &Report) -> Table {
         Column::number("/entry (95% CI)"),
         Column::number("overhead/entry"),
     ];
-    columns.extend(
-        units.iter().map(|unit| Column::number(format!("/{} (95% CI)", name(&unit.name)))),
-    );
+    columns
+        .extend(units.iter().map(|unit| Column::number(format!("/{} (95% CI)", name(&unit.name)))));
     let mut table = Table::new(columns);
     for region in &report.regions {
         for (index, row) in region.rows.iter().enumerate() {

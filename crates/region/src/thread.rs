@@ -12,8 +12,7 @@ use crate::sys;
 use crate::tally::Counted;
 
 const OTHER_SET: &str = "the thread counted another set (switch_to)";
-const GIVEN_UP: &str =
-    "the kernel gave the counters to other events (pinned events or a debugger)";
+const GIVEN_UP: &str = "the kernel gave the counters to other events (pinned events or a debugger)";
 
 thread_local! {
     static THREAD: RefCell<ThreadSets> = const { RefCell::new(ThreadSets::new()) };

@@ -13,7 +13,7 @@ use crate::escape::escape;
 use crate::number;
 use crate::runs::{scaled, value};
 use crate::sheet::{Field, Sheet};
-use crate::style::Style;
+use crate::style::{Style, wrap_lines};
 
 /// What limits the reading of counts that were printed interval by interval; empty if nothing does.
 pub fn counts_notes(file: &RunFile, metrics: &Metrics, style: &Style) -> String {
@@ -28,7 +28,7 @@ pub fn counts_text(file: &RunFile, metrics: &Metrics, style: &Style) -> String {
     if file.arms.len() > 1 {
         return arms_text(file, &summary, style);
     }
-    let mut out = head(file, &summary);
+    let mut out = wrap_lines(&head(file, &summary), style.width, 2);
     out.push('\n');
     out += &table(&summary, style);
     if !summary.metrics.is_empty() {
@@ -54,7 +54,7 @@ fn arms_text(file: &RunFile, summary: &RunSummary, style: &Style) -> String {
         number::duration(file.duration_s),
         share_counted(summary),
     );
-    let mut out = first + &compare_text(&comparison, style);
+    let mut out = wrap_lines(&first, style.width, 2) + &compare_text(&comparison, style);
     push_notes(&mut out, &notes(file, summary), style);
     style.text(&out).into_owned()
 }
@@ -65,11 +65,11 @@ fn share_counted(summary: &RunSummary) -> String {
     match lowest {
         Some(share) if share < number::WHOLE => {
             format!(
-                "multiplexed: counted {} of the time and more, scaled up",
+                "multiplexed: enabled {} of the time or more, scaled",
                 number::percent_at_least(share)
             )
         }
-        Some(_) => "counted all the time".to_owned(),
+        Some(_) => "enabled 100%".to_owned(),
         None => "nothing counted".to_owned(),
     }
 }
@@ -91,7 +91,7 @@ fn head(file: &RunFile, summary: &RunSummary) -> String {
     out.push('\n');
     let mut missing = share_counted(summary);
     if let Some(ended) = &summary.ended {
-        let _ = write!(missing, " · its end: {}", escape(ended));
+        let _ = write!(missing, " · ended with {}", escape(ended));
     }
     if summary.failed > 0 {
         let runs = number::counted(summary.failed, "run");
@@ -197,13 +197,13 @@ fn table(summary: &RunSummary, style: &Style) -> String {
     let part = events().find_map(|row| row.labels.keys().next());
     let is_cut = events().any(|row| row.measured.is_some_and(|share| share < number::WHOLE));
     let (total, spread) =
-        if summary.runs > 1 { ("a run ±95 %", " ±95 %") } else { ("TOTAL", "") };
+        if summary.runs > 1 { ("per run (95% CI)", " (95% CI)") } else { ("total", "") };
     let mut fields: Vec<Field<'_, CountRow<'_>>> = Vec::new();
     fields.extend(part.map(|part| {
         let label = move |row: &CountRow<'_>| row.event()?.labels.get(part).cloned();
         Field::text(part.clone(), label).missing_as("").rigid()
     }));
-    fields.push(Field::text("EVENT", |row: &CountRow<'_>| Some(row.name())));
+    fields.push(Field::text("event", |row: &CountRow<'_>| Some(row.name())));
     if events().any(|row| !row.unit.is_empty()) {
         let unit = |row: &CountRow<'_>| Some(row.event()?.unit.clone());
         fields.push(Field::text("unit", unit).missing_as("").rigid());
@@ -215,20 +215,24 @@ fn table(summary: &RunSummary, style: &Style) -> String {
         Field::figure(format!("/{}{spread}", work.name), move |row: &CountRow<'_>| {
             row.per(at, &work.name)
         })
+        .optional(if at == 0 { 1 } else { (10 + at).try_into().unwrap_or(u8::MAX) })
     }));
     if !summary.units.is_empty() || events().any(|row| row.per_second.is_some()) {
-        fields.push(Field::figure(format!("/s{spread}"), CountRow::per_second));
+        fields.push(Field::figure(format!("/s{spread}"), CountRow::per_second).optional(4));
     }
     if is_cut {
         let counted = |row: &CountRow<'_>| match row.event() {
             Some(row) => Some(number::percent(row.measured?, 1)),
             None => Some(String::new()),
         };
-        fields.push(Field::figure("counted", counted));
+        fields.push(Field::figure("enabled", counted).optional(2));
     }
-    fields.push(Field::figure("n", |row: &CountRow<'_>| {
-        Some(row.per_run().map_or(0, |estimate| estimate.n).to_string())
-    }));
+    fields.push(
+        Field::figure("n", |row: &CountRow<'_>| {
+            Some(row.per_run().map_or(0, |estimate| estimate.n).to_string())
+        })
+        .optional(5),
+    );
     Sheet::new(fields, &rows, rows.len()).text(style)
 }
 
@@ -254,7 +258,7 @@ fn per(estimate: &Estimated, unit: &str) -> String {
 
 fn metrics_sheet(rows: &[SummaryRow]) -> Sheet<'_> {
     let fields = vec![
-        Field::text("METRIC", |row: &SummaryRow| Some(marked_name(row))).rigid(),
+        Field::text("metric", |row: &SummaryRow| Some(marked_name(row))).rigid(),
         Field::text("unit", |row: &SummaryRow| Some(&*row.unit)).rigid(),
         Field::figure("value", |row: &SummaryRow| Some(value(&row.per_run?, &row.unit))),
         Field::count("n", |row: &SummaryRow| row.per_run.map_or(0, |of| of.n as u64)),
@@ -284,7 +288,7 @@ fn notes(file: &RunFile, summary: &RunSummary) -> Vec<String> {
         .collect();
     for row in summary.rows.iter().filter(|row| row.per_run.is_some()) {
         if let Some(why) = &row.why {
-            notes.push(format!("{} is not of all runs: {}.", escape(&row.metric), escape(why)));
+            notes.push(format!("{} lacks some runs: {}.", escape(&row.metric), escape(why)));
         }
     }
     notes.dedup();
@@ -305,8 +309,8 @@ fn drift_note(drift: &Drift) -> String {
     let mut text = format!("runs differ by {spread} in {}{per} (standard deviation)", drift.event);
     if let (true, Some(growth)) = (drift.is_notable(), drift.growth) {
         text += &format!(
-            ", and drifted by {} from the first to the last: figures of different runs belong together \
-             only so far. Try a quieter machine, or more rounds (-r)",
+            ", and drifted by {} from first to last: metrics of different runs match only that well. Try a quieter \
+             machine, or more rounds (-r)",
             number::percent(growth, 1)
         );
     }
@@ -374,23 +378,24 @@ mod tests {
     fn a_row_per_event_with_its_reason_where_it_has_no_number() {
         let mut metrics = Metrics::builtin();
         metrics.list.retain(|metric| metric.name == "CPI");
+        crate::widths::fits("counts", |style| counts_text(&file(), &metrics, style));
         insta::assert_snapshot!(counts_text(&file(), &metrics, &Style::PLAIN), @r"
         ./basic1 \x1b[31m: 3 runs, 0.5 s each
-        multiplexed: counted 50.0 % of the time and more, scaled up · 1 event not counted (below)
+        multiplexed: enabled 50.0% of the time or more, scaled · 1 event not counted (below)
 
-        EVENT                            a run ±95 %  /packet ±95 %                   /s ±95 %  counted  n
-        cycles (emu)        1,228,000,000 ±2,484,138   122.80 ±0.25   2,456,000,000 ±4,968,275   50.0 %  3
-        instructions (emu)  3,070,000,000 ±6,210,344     307.0 ±0.6  6,140,000,000 ±12,420,689        -  3
-        LLC-loads (emu)                            -              -                          -        -  0
-        Mpps                                      20                                                  -  3
-        packet                            10,000,000              1                 20,000,000           3
+        event                        per run (95% CI)  /packet (95% CI)                 /s (95% CI)  enabled  n
+        cycles (emu)        1,228,000,000 ± 2,484,138     122.80 ± 0.25   2,456,000,000 ± 4,968,275    50.0%  3
+        instructions (emu)  3,070,000,000 ± 6,210,344       307.0 ± 0.6  6,140,000,000 ± 12,420,689        -  3
+        LLC-loads (emu)                             -                 -                           -        -  0
+        Mpps                                       20                                                      -  3
+        packet                             10,000,000                 1                  20,000,000           3
 
-        METRIC     unit                           value  n
-        CPI (emu)  cycles/instruction  0.40000 ±0.00004  3
+        metric     unit                            value  n
+        CPI (emu)  cycles/instruction  0.40000 ± 0.00004  3
 
         Not counted: LLC-loads. For thread 7: perf_event_open: ENOENT. Try: less.
 
-        Runs differ by 1.23 % in cycles/packet (standard deviation), and drifted by 4.0 % from the first to the last: figures of different runs belong together only so far. Try a quieter machine, or more rounds (-r).
+        Runs differ by 1.23% in cycles/packet (standard deviation), and drifted by 4.0% from first to last: metrics of different runs match only that well. Try a quieter machine, or more rounds (-r).
 
         One packet was lost.
         ");
@@ -405,6 +410,6 @@ mod tests {
         }
         let text = counts_text(&file, &Metrics::default(), &Style::PLAIN);
         let line = text.lines().find(|line| line.starts_with("cycles")).unwrap();
-        insta::assert_snapshot!(line, @r"cycles (emu)        1,227,000,000  122.700  2,450,000,000   50.0 %  1");
+        insta::assert_snapshot!(line, @"cycles (emu)        1,227,000,000  122.700  2,450,000,000    50.0%  1");
     }
 }

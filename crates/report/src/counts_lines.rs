@@ -73,7 +73,7 @@ pub fn intervals_text(file: &RunFile, begin: bool) -> String {
         let part = figure.part.map_or(String::new(), |part| format!("  {}", escape(part)));
         let share = share(&figure).filter(|share| *share < number::WHOLE);
         let share =
-            share.map_or(String::new(), |s| format!("  (counted {})", number::percent_at_least(s)));
+            share.map_or(String::new(), |s| format!("  (enabled {})", number::percent_at_least(s)));
         let _ = writeln!(
             out,
             "{:>12} {value:>20} {:<6} {}{part}{share}",
@@ -363,11 +363,11 @@ mod tests {
     fn intervals_say_what_was_not_counted_all_the_time() {
         insta::assert_snapshot!(intervals_text(&file(true), true), @r"
         # time s               counts unit   events
-        0.500000                  100 Joules power/energy-pkg/  1  (counted 50.0 %)
-        0.500000                    -        cycles  (counted 0 %)
+        0.500000                  100 Joules power/energy-pkg/  1  (enabled 50.0%)
+        0.500000                    -        cycles  (enabled 0%)
         0.500000                    -        LLC-loads
-        1.000000                  104 Joules power/energy-pkg/  1  (counted 50.0 %)
-        1.000000                    -        cycles  (counted 0 %)
+        1.000000                  104 Joules power/energy-pkg/  1  (enabled 50.0%)
+        1.000000                    -        cycles  (enabled 0%)
         1.000000                    -        LLC-loads
         ");
     }

@@ -60,7 +60,7 @@ impl Report for Document<'_> {
         push_wrapped(&mut out, &self.line, style);
         out.push('\n');
         match self.nothing {
-            Some(why) => out.push_str(&format!("{why}\n")),
+            Some(why) => push_wrapped(&mut out, why, style),
             None => out.push_str(&self.sheet.text(style)),
         }
         out.push_str(&warnings_text(self.view.profile, style));

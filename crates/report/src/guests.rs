@@ -12,9 +12,9 @@ use crate::runs::{median_fields, unit};
 use crate::sheet::{Field, Sheet};
 use crate::style::{Style, wrap};
 
-/// The label that tells guests apart.
+/// The label that distinguishes guests.
 const CELL: &str = "cell";
-/// As many digits of a checksum as tell two apart.
+/// Enough digits of a checksum to distinguish two.
 const DIGITS: usize = 12;
 
 /// The table of `pmuscope lab run` with several kernels or settings: which guests, then a row per
@@ -24,7 +24,7 @@ pub fn guests_text(file: &RunFile, style: &Style) -> String {
         file.guests.iter().map(|guest| escape(&guest.cell).into_owned()).collect();
     let parts: Vec<(String, RunFile)> =
         file.guests.iter().map(|g| (g.cell.clone(), file.part(CELL, &g.cell))).collect();
-    let mut out = format!("{}: median ±95 %", number::counted(names.len(), "guest"));
+    let mut out = format!("{}: median with 95% CI", number::counted(names.len(), "guest"));
     if let [first, _, ..] = names.as_slice() {
         out += &format!(", ratio of medians to {first}");
     }
@@ -107,8 +107,8 @@ fn notes(file: &RunFile, parts: &[(String, RunFile)]) -> Vec<String> {
     let mut notes = Vec::new();
     if file.guests.iter().any(Guest::is_emulated) {
         notes.push(
-            "Figures marked (emu) depend, or may depend, on the speed of an emulator (QEMU TCG), \
-             not of a machine; counts and placement hold."
+            "Metrics marked (emu) depend, or may depend, on the speed of an emulator (QEMU TCG), not hardware; \
+             counts and placement hold."
                 .to_owned(),
         );
     }
@@ -175,8 +175,9 @@ mod tests {
             }
         }
         file.guests[0].acceleration = Some("tcg".into());
+        crate::widths::fits("guests", |style| guests_text(&file, style));
         insta::assert_snapshot!(guests_text(&file, &Style::PLAIN), @r"
-        2 guests: median ±95 %, ratio of medians to 6.1
+        2 guests: median with 95% CI, ratio of medians to 6.1
         6.1: Linux -, config -, , tcg; 0 runs; -
         6.12: Linux -, config -, , -; 0 runs; -
 
@@ -190,7 +191,7 @@ mod tests {
         1x3   3  0.500  3  0.500      1
         2x3   3  0.500  3  0.500      1
 
-        Figures marked (emu) depend, or may depend, on the speed of an emulator (QEMU TCG), not of a machine; counts and placement hold.
+        Metrics marked (emu) depend, or may depend, on the speed of an emulator (QEMU TCG), not hardware; counts and placement hold.
 
         Not all guests were run: not finished.
         ");
@@ -217,8 +218,9 @@ mod tests {
             add(&mut file, "6.x", Err("the guest did not boot within 60 s"));
         }
         file.finish(1);
+        crate::widths::fits("guests-2", |style| guests_text(&file, style));
         insta::assert_snapshot!(guests_text(&file, &Style::PLAIN), @r"
-        3 guests: median ±95 %, ratio of medians to 6.1
+        3 guests: median with 95% CI, ratio of medians to 6.1
         6.1: Linux 6.1.0, config 0123456789ab, 2 CPUs, 1 nodes, 1024 MiB, tcg; 2 runs; quiet
         6.12: Linux 6.12.0, config 0123456789ab, 2 CPUs, 1 nodes, 1024 MiB, tcg; 2 runs; quiet
         6.x: Linux -, config 0123456789ab, 2 CPUs, 1 nodes, 1024 MiB, -; 2 runs; -
@@ -226,7 +228,7 @@ mod tests {
         metric  unit     n   6.1  n  6.12  ratio  n  6.x  ratio
         wall    s (emu)  2  1.00  2  2.50   2.50  0    -      -
 
-        Figures marked (emu) depend, or may depend, on the speed of an emulator (QEMU TCG), not of a machine; counts and placement hold.
+        Metrics marked (emu) depend, or may depend, on the speed of an emulator (QEMU TCG), not hardware; counts and placement hold.
 
         6.x: 2 of 2 runs failed: the guest did not boot within 60 s
         ");

@@ -36,6 +36,8 @@ mod views;
 mod waits;
 mod watch;
 mod watch_plan;
+#[cfg(test)]
+mod widths;
 
 pub use bench::{BenchKind, slots_page, slots_svg};
 pub use compare::figures_page;
@@ -60,6 +62,7 @@ pub use numa::{
 pub use pmuscope_text::number;
 pub use pmuscope_text::{Cell, Column, Paint, Style, Table, wrap};
 use pmuscope_text::{style, table};
+pub(crate) use pmuscope_text::{wrap_lines, wrap_parts};
 pub use recording::{
     Note, RECORDING_SCHEMA, RecordingReport, RowLimits, chains_note, head_text, kept_text,
     modules_text, notes, order_note, other_data_text, recording_text, warnings_text,

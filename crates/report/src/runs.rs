@@ -19,7 +19,12 @@ pub(crate) fn median_fields(names: &[String]) -> Vec<Field<'_, MedianRow>> {
         });
         let n = move |row: &MedianRow| row.columns[at].as_ref().map_or(0, runs_of) as u64;
         let median = move |row: &MedianRow| median_text(row.columns[at].as_ref()?, &row.unit);
-        [Field::count("n", n), Field::figure(name.clone(), median)].into_iter().chain(ratio)
+        let rank = |first: usize| (first + at).try_into().unwrap_or(u8::MAX);
+        let fields = [
+            Field::count("n", n).optional(rank(100)),
+            Field::figure(name.clone(), median).optional(if at == 0 { 0 } else { rank(1) }),
+        ];
+        fields.into_iter().chain(ratio.map(|ratio| ratio.optional(rank(1))))
     });
     fields.collect()
 }
@@ -75,7 +80,7 @@ pub(crate) fn value(estimate: &Estimated, unit: &str) -> String {
         // No more digits than anyone needs.
         .map(|half| half.max(1e-4 * estimate.value.abs()));
     match (unit, half) {
-        ("B", Some(half)) => format!("{} ±{}", bytes(estimate.value), bytes(half)),
+        ("B", Some(half)) => format!("{} ± {}", bytes(estimate.value), bytes(half)),
         ("B", None) => bytes(estimate.value),
         (_, Some(half)) => number::interval(estimate.value, half),
         // Counts are exact where all runs agree.
@@ -184,11 +189,13 @@ mod tests {
         fields.push(Field::text("metric", |row: &MedianRow| Some(&*row.metric)));
         fields.push(Field::text("unit", |row: &MedianRow| Some(unit(row, false))));
         fields.extend(median_fields(&names));
-        insta::assert_snapshot!(Sheet::new(fields, &rows, rows.len()).text(&Style::PLAIN), @r"
-        arm   metric   unit   n               6.1   n         6.12         ratio
-        BASE  time     s     15       11.31 ±0.04  15  14.37 ±0.21  1.270 ±0.019
-        BASE  max_rss  B     15  205 MiB ±977 KiB   0            -             -
-        BASE  lost           15                 0   0            -             -
+        let sheet = Sheet::new(fields, &rows, rows.len());
+        crate::widths::fits("runs", |style| sheet.text(style));
+        insta::assert_snapshot!(sheet.text(&Style::PLAIN), @r"
+        arm   metric   unit   n                6.1   n          6.12          ratio
+        BASE  time     s     15       11.31 ± 0.04  15  14.37 ± 0.21  1.270 ± 0.019
+        BASE  max_rss  B     15  205 MiB ± 977 KiB   0             -              -
+        BASE  lost           15                  0   0             -              -
         ");
     }
 

@@ -11,7 +11,7 @@ use crate::flame::Legend;
 use crate::markup::{Markup, html};
 use crate::recording::push_wrapped;
 use crate::sheet::Sheet;
-use crate::{Paint, Style, escape};
+use crate::{Paint, Style, escape, wrap};
 
 /// A part of a result.
 #[derive(Debug, Default)]
@@ -141,7 +141,7 @@ impl<'a> Section<'a> {
     pub(crate) fn push_text(&self, out: &mut String, style: &Style) {
         out.push('\n');
         if !self.is_bare {
-            let title = style.text(&escape(&self.title)).into_owned();
+            let title = wrap(&style.text(&escape(&self.title)), style.width, 2);
             out.push_str(&format!("{}\n", style.paint(Paint::Bold, &title)));
             if let Some(about) = &self.about {
                 push_wrapped(out, about, style);

@@ -9,7 +9,7 @@ use crate::counts::counts_text;
 use crate::escape::escape;
 use crate::number;
 use crate::sheet::{Field, Sheet};
-use crate::style::Style;
+use crate::style::{Style, wrap_lines};
 
 /// What `pmuscope sweep` prints: shares of slots where those were counted, then the events.
 pub fn sweep_text(file: &RunFile, metrics: &Metrics, style: &Style) -> String {
@@ -23,17 +23,18 @@ pub fn sweep_text(file: &RunFile, metrics: &Metrics, style: &Style) -> String {
 /// The tree of categories with their shares, and what is wrong with them.
 fn topdown_text(seen: &Breakdown, style: &Style) -> String {
     let mark = if seen.emulated { " (emu)" } else { "" };
-    let mut out =
-        format!("slots of the pipeline{mark}, by the method for {}\n\n", escape(&seen.about));
+    let mut out = format!("pipeline slots{mark}, method for {}\n\n", escape(&seen.about));
+    out = wrap_lines(&out, style.width, 2);
     let indent = |share: &SlotShare| if share.level == 1 { "" } else { "  " };
     let fields = vec![
-        Field::figure("share ±95 %", |share: &SlotShare| Some(percent(&share.share?))),
-        Field::count("n", |share: &SlotShare| share.share.map_or(0, |share| share.n as u64)),
+        Field::figure("share (95% CI)", |share: &SlotShare| Some(percent(&share.share?))),
+        Field::count("n", |share: &SlotShare| share.share.map_or(0, |share| share.n as u64))
+            .optional(1),
         Field::text("category", move |share: &SlotShare| {
             Some(format!("{}{}", indent(share), share.name))
         })
         .rigid(),
-        Field::text("slots that", |share: &SlotShare| Some(&*share.about)).rigid(),
+        Field::text("slots that", |share: &SlotShare| Some(&*share.about)).sentence(),
     ];
     out += &Sheet::new(fields, &seen.shares, seen.shares.len()).text(style);
     push_notes(&mut out, &notes(seen), style);
@@ -46,8 +47,8 @@ fn percent(share: &pmuscope_measure::Estimated) -> String {
     let half = share.interval.map(|i| 100.0 * (i.high - share.value).max(share.value - i.low));
     match half.filter(|half| *half > 0.0) {
         // A hundredth of a per cent is more than anyone needs.
-        Some(half) => format!("{} %", number::interval(value, half.max(0.01))),
-        None => format!("{} %", number::fixed(value, 2)),
+        Some(half) => format!("{}%", number::interval(value, half.max(0.01))),
+        None => format!("{}%", number::fixed(value, 2)),
     }
 }
 
@@ -55,16 +56,16 @@ fn notes(seen: &Breakdown) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some((sum, off)) = seen.sum.zip(seen.is_off_by()) {
         notes.push(format!(
-            "The four categories of level 1 add up to {}, not 100 %: shares are off by up to {}. Counts of \
-             different runs do not belong together so well. Try a quieter machine, or more rounds (-r).",
+            "The four level-1 categories add up to {}, not 100%: shares are off by up to {}, because runs differ. Try \
+             a quieter machine, or more rounds (-r).",
             percent(&sum),
             number::percent(off.abs(), 1)
         ));
     }
     for name in seen.impossible() {
         notes.push(format!(
-            "{name} is below 0: the counts that it is the difference of are not of the same work. Try more \
-             rounds (-r), or a program that does the same in each run."
+            "{name} is below 0: it is a difference of counts from different runs. Try more rounds (-r), or a program \
+             that does the same work in each run."
         ));
     }
     let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
@@ -114,20 +115,21 @@ mod tests {
         let sum = Some(Estimated { value: 0.71, interval: Some(limits), n: 5, why: None });
         let seen = Breakdown { about: "some CPU".into(), shares, sum, emulated: true };
         assert_eq!(seen.weighty(), ["backend"]);
+        crate::widths::fits("topdown", |style| topdown_text(&seen, style));
         insta::assert_snapshot!(topdown_text(&seen, &Style::PLAIN), @r"
-        slots of the pipeline (emu), by the method for some CPU
+        pipeline slots (emu), method for some CPU
 
-        share ±95 %  n  category              slots that
-        61.0 ±0.4 %  5  backend               waited
-        63.4 ±0.4 %  5    backend.memory      waited
-        -2.4 ±0.4 %  5    backend.core        waited
-        10.0 ±0.4 %  5  frontend              waited
-                  -  0    frontend.latency    waited
-                  -  0    frontend.bandwidth  waited
+        share (95% CI)  n  category              slots that
+           61.0 ± 0.4%  5  backend               waited
+           63.4 ± 0.4%  5    backend.memory      waited
+           -2.4 ± 0.4%  5    backend.core        waited
+           10.0 ± 0.4%  5  frontend              waited
+                     -  0    frontend.latency    waited
+                     -  0    frontend.bandwidth  waited
 
-        The four categories of level 1 add up to 71.0 ±2.0 %, not 100 %: shares are off by up to 29.0 %. Counts of different runs do not belong together so well. Try a quieter machine, or more rounds (-r).
+        The four level-1 categories add up to 71.0 ± 2.0%, not 100%: shares are off by up to 29.0%, because runs differ. Try a quieter machine, or more rounds (-r).
 
-        backend.core is below 0: the counts that it is the difference of are not of the same work. Try more rounds (-r), or a program that does the same in each run.
+        backend.core is below 0: it is a difference of counts from different runs. Try more rounds (-r), or a program that does the same work in each run.
 
         Not counted: frontend.latency, frontend.bandwidth: frontend is not more than 15 %. Try: --topdown=all.
         ");

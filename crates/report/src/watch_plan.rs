@@ -7,13 +7,13 @@ use pmuscope_watch::slots::{Kind, Slots};
 
 use crate::escape::escape;
 use crate::number;
-use crate::style::Style;
+use crate::style::{Style, wrap, wrap_lines};
 use crate::table::{Cell, Column, Table};
 
 /// Kind and version of the JSON result: a [`Plan`] in an envelope.
 pub const WATCH_PLAN_SCHEMA: &str = "pmuscope/watch-plan/1";
 
-/// Threads, CPUs and holders that are told one by one.
+/// Threads, CPUs and holders that are listed.
 const MOST: usize = 20;
 
 /// Verdict, where something is missing, who may have it, what to do.
@@ -22,32 +22,33 @@ pub fn watch_plan_text(plan: &Plan, style: &Style) -> String {
     let wanted: Vec<String> = plan.wanted.iter().map(wanted_text).collect();
     let slots: u64 = plan.wanted.iter().map(|one| u64::from(one.slots)).sum();
     let mut out = format!(
-        "{}: {}\n{} on each CPU · {} asked about · {} · {}\n",
+        "{}: {}\n{} per CPU · {} checked · {} · {}\n",
         number::counted(plan.wanted.len(), "watchpoint"),
         wanted.join(", "),
         slots_text(plan.slots),
         places_text(plan),
         if plan.fits {
-            format!("{slots} wanted: fit")
+            format!("{slots} needed: fits")
         } else {
             let free = free_text(plan.least_free);
-            format!("{slots} wanted, {free} free where fewest are: do not fit")
+            format!("{slots} needed, {free} free on the fullest: does not fit")
         },
         bound_text(plan),
     );
+    out = wrap_lines(&out, style.width, 2);
     if !plan.lacking.is_empty() {
         out.push('\n');
         out += &lacking(plan, style);
     }
     if !plan.holders.is_empty() {
-        out += "\nwho may hold slots\n";
+        out += "\nprocesses that may hold debug registers\n";
         out += &holders(&plan.holders, style);
     }
     if !plan.all_holders {
-        out += "\nNot all processes could be looked into for performance events; root can: sudo pmuscope …\n";
+        out += "\nSome processes could not be inspected. Try: sudo pmuscope …\n";
     }
     if let Some(advice) = advice(plan) {
-        let _ = write!(out, "\n{advice}\n");
+        let _ = write!(out, "\n{}\n", wrap(&advice, style.width, 0));
     }
     style.text(&out).into_owned()
 }
@@ -58,7 +59,7 @@ pub fn watch_plan_refusal(plan: &Plan) -> Option<String> {
     let room = plan.lacking.first()?;
     let others = match plan.lacking.len() - 1 {
         0 => String::new(),
-        others => format!(" (and {} like it)", number::count(others as u64)),
+        others => format!(" (and {} more)", number::count(others as u64)),
     };
     let holders: Vec<String> = plan.holders.iter().take(3).map(holder_text).collect();
     let held = if holders.is_empty() {
@@ -84,9 +85,13 @@ fn advice(plan: &Plan) -> Option<String> {
         return None;
     }
     let names: Vec<String> = plan.drop.iter().map(|name| escape(name).into_owned()).collect();
-    let end = if plan.holders.is_empty() { "" } else { ", or end who holds slots" };
+    let end = if plan.holders.is_empty() {
+        ""
+    } else {
+        ", or end the processes that hold debug registers"
+    };
     Some(if plan.drop.len() == plan.wanted.len() {
-        format!("None of them fits. Try: fewer or shorter ones{end}")
+        format!("None fits. Try: fewer or shorter watchpoints{end}")
     } else {
         format!("Try: without {}{end}", names.join(", "))
     })
@@ -97,15 +102,18 @@ fn wanted_text(one: &WatchpointRequest) -> String {
         Kind::Data => "",
         Kind::Instruction => " for an instruction",
     };
-    format!("{} ({}{kind})", escape(&one.name), number::counted(one.slots, "slot"))
+    format!("{} ({}{kind})", escape(&one.name), number::counted(one.slots, "debug register"))
 }
 
 /// `4 slots for any kind`.
 fn slots_text(slots: Slots) -> String {
     match slots {
-        Slots::Mixed(slots) => format!("{} for any kind", number::counted(slots, "slot")),
+        Slots::Mixed(slots) => format!("{} of any kind", number::counted(slots, "debug register")),
         Slots::Separate { data, instruction } => {
-            format!("{} for data and {instruction} for instructions", number::counted(data, "slot"))
+            format!(
+                "{} for data and {instruction} for instructions",
+                number::counted(data, "debug register")
+            )
         }
     }
 }
@@ -120,7 +128,7 @@ fn free_text(slots: Slots) -> String {
 fn places_text(plan: &Plan) -> String {
     let is_cpu = matches!(plan.lacking.first(), Some(FreeSlots { place: ThreadOrCpu::Cpu(_), .. }));
     match (plan.lacking.is_empty(), is_cpu) {
-        (true, _) => number::counted(plan.places, "place"),
+        (true, _) => number::counted(plan.places, "target"),
         (false, true) => number::counted(plan.places, "CPU"),
         (false, false) => number::counted(plan.places, "thread"),
     }
@@ -148,7 +156,7 @@ fn lacking(plan: &Plan, style: &Style) -> String {
     if of_kinds {
         columns.extend(["free for data", "for instructions"].map(Column::number));
     } else {
-        columns.push(Column::number("free slots"));
+        columns.push(Column::number("free debug registers"));
     }
     let mut table = Table::new(columns);
     for room in plan.lacking.iter().take(MOST) {
@@ -163,7 +171,11 @@ fn lacking(plan: &Plan, style: &Style) -> String {
 }
 
 fn holders(holders: &[Holder], style: &Style) -> String {
-    let columns = [Column::number("process"), Column::text("name"), Column::text("how")];
+    let columns = [
+        Column::number("process"),
+        Column::text("name").shrink(),
+        Column::text("how").shrink_end(),
+    ];
     let mut table = Table::new(columns);
     for holder in holders.iter().take(MOST) {
         table.row([
@@ -177,12 +189,11 @@ fn holders(holders: &[Holder], style: &Style) -> String {
 
 fn how_text(how: &Hold) -> String {
     match how {
-        Hold::Traces { pid } => format!("traces process {pid}; its watchpoints take slots"),
+        Hold::Traces { pid } => {
+            format!("traces process {pid}; its watchpoints use debug registers")
+        }
         Hold::Events { descriptors } => {
-            format!(
-                "has {} open, of any kind",
-                number::counted(*descriptors as u64, "performance event")
-            )
+            format!("has {} open, of any kind", number::counted(*descriptors as u64, "perf event"))
         }
     }
 }
@@ -231,25 +242,26 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_told_with_where_who_and_what_to_do() {
+    fn what_does_not_fit_is_reported_with_holders_and_advice() {
+        crate::widths::fits("watch_plan", |style| watch_plan_text(&full(), style));
         insta::assert_snapshot!(watch_plan_text(&full(), &Style::PLAIN), @r"
-        2 watchpoints: hits (1 slot), cache.head (2 slots)
-        4 slots for any kind on each CPU · 12 threads asked about · 3 wanted, 1 free where fewest are: do not fit · 2 of CPU 1 bound to it
+        2 watchpoints: hits (1 debug register), cache.head (2 debug registers)
+        4 debug registers of any kind per CPU · 12 threads checked · 3 needed, 1 free on the fullest: does not fit · 2 of CPU 1 bound to it
 
-        where                  free slots
-        thread 8 (ser\x1bver)           1
-        thread 9                        1
+        where                  free debug registers
+        thread 8 (ser\x1bver)                     1
+        thread 9                                  1
 
-        who may hold slots
+        processes that may hold debug registers
         process  name  how
-             70  gdb   traces process 8; its watchpoints take slots
-             12  perf  has 2 performance events open, of any kind
+             70  gdb   traces process 8; its watchpoints use debug registers
+             12  perf  has 2 perf events open, of any kind
 
-        Not all processes could be looked into for performance events; root can: sudo pmuscope …
+        Some processes could not be inspected. Try: sudo pmuscope …
 
-        Try: without cache.head, or end who holds slots
+        Try: without cache.head, or end the processes that hold debug registers
         ");
-        insta::assert_snapshot!(watch_plan_refusal(&full()).unwrap(), @r"hits (1 slot), cache.head (2 slots) do not fit: thread 8 (ser\x1bver) (and 1 like it) has 1 free of 4 slots for any kind; the others may be held by gdb (process 70), perf (process 12). Try: without cache.head, or end who holds slots");
+        insta::assert_snapshot!(watch_plan_refusal(&full()).unwrap(), @r"hits (1 debug register), cache.head (2 debug registers) do not fit: thread 8 (ser\x1bver) (and 1 more) has 1 free of 4 debug registers of any kind; the others may be held by gdb (process 70), perf (process 12). Try: without cache.head, or end the processes that hold debug registers");
     }
 
     #[test]
@@ -267,9 +279,10 @@ mod tests {
             drop: vec!["x".to_owned()],
             fits: false,
         };
+        crate::widths::fits("watch_plan-2", |style| watch_plan_text(&plan, style));
         insta::assert_snapshot!(watch_plan_text(&plan, &Style::PLAIN), @r"
-        2 watchpoints: x (2 slots), a.c:7 (1 slot for an instruction)
-        4 slots for data and 6 for instructions on each CPU · 2 CPUs asked about · 3 wanted, 1 and 6 free where fewest are: do not fit · none bound to a CPU
+        2 watchpoints: x (2 debug registers), a.c:7 (1 debug register for an instruction)
+        4 debug registers for data and 6 for instructions per CPU · 2 CPUs checked · 3 needed, 1 and 6 free on the fullest: does not fit · none bound to a CPU
 
         where  free for data  for instructions
         CPU 3              1                 6
@@ -290,9 +303,10 @@ mod tests {
             least_free: Slots::Mixed(4),
             ..full()
         };
+        crate::widths::fits("watch_plan-3", |style| watch_plan_text(&plan, style));
         insta::assert_snapshot!(watch_plan_text(&plan, &Style::PLAIN), @r"
-        2 watchpoints: hits (1 slot), cache.head (2 slots)
-        4 slots for any kind on each CPU · 12 places asked about · 3 wanted: fit · none bound to a CPU
+        2 watchpoints: hits (1 debug register), cache.head (2 debug registers)
+        4 debug registers of any kind per CPU · 12 targets checked · 3 needed: fits · none bound to a CPU
         ");
         assert_eq!(watch_plan_refusal(&plan), None);
     }
@@ -333,7 +347,7 @@ mod tests {
                 let short = field.rsplit_once('.').map(|(_, last)| format!("`.{last}`"));
                 let is_there = section.contains(&format!("`{field}`"))
                     || short.is_some_and(|short| section.contains(&short));
-                assert!(is_there, "docs/json.md does not tell of {field}");
+                assert!(is_there, "docs/json.md does not document {field}");
             }
         }
     }

@@ -134,7 +134,9 @@ impl Read for ReadBudget {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let most = buffer.len().min(self.left);
         if most == 0 && !buffer.is_empty() {
-            return Err(io::Error::other("its headers point to more data than a build ID can need"));
+            return Err(io::Error::other(
+                "its headers point to more data than a build ID can need",
+            ));
         }
         let read = self.file.read(&mut buffer[..most])?;
         self.left -= read;

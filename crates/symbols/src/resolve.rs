@@ -306,7 +306,7 @@ impl<'a> PendingGroup<'a> {
     /// The answer where a library could not stand the file.
     fn broken(group: &ModuleRequests<'a>) -> Self {
         let why = State::Unreadable(
-            "an internal error while reading it; please report it with the file".into()
+            "an internal error while reading it; please report it with the file".into(),
         );
         Self { failed: Some(why), ..Self::empty(group.addresses.clone()) }
     }

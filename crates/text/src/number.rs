@@ -5,7 +5,7 @@ pub fn count(value: u64) -> String {
     thousands(&value.to_string())
 }
 
-/// A number of things: `1 process`, `1,024 processes`. For nouns that take an "s" or, behind one, "es".
+/// A number of things: `1 process`, `1,024 processes`. For nouns that take an "s" or, after one, "es".
 pub fn counted(value: impl TryInto<u64>, noun: &str) -> String {
     // Nothing that is counted in memory comes near 2^64.
     let value = value.try_into().unwrap_or(u64::MAX);
@@ -55,7 +55,7 @@ fn is_zero(text: &str) -> bool {
     !value.contains(|letter: char| matches!(letter, '1'..='9'))
 }
 
-/// `text` of `value` with a sign before a rise too; none where the text tells no difference.
+/// `text` of `value` with a sign before a rise too; none where the text shows no difference.
 pub fn signed(text: &str, value: f64) -> String {
     if value > 0.0 && !is_zero(text) { format!("+{text}") } else { text.to_owned() }
 }
@@ -65,7 +65,7 @@ pub fn exact(value: f64, digits: usize) -> String {
     if value.is_finite() { thousands(&plain(value, digits)) } else { "-".to_owned() }
 }
 
-/// For programs: up to `digits` significant digits behind leading zeros, no commas, no trailing zeros.
+/// For programs: up to `digits` significant digits after leading zeros, no commas, no trailing zeros.
 pub fn plain(value: f64, digits: usize) -> String {
     if !value.is_finite() {
         return String::new();
@@ -88,9 +88,9 @@ const MOST_DIGITS: usize = 9;
 /// No unit is chosen so that less than this matters.
 const NOTHING: f64 = 1e-12;
 
-/// A value and half the width of its interval, to the digit the interval justifies: `1.12 ±0.03`.
+/// A value and half the width of its interval, to the digit the interval justifies: `1.12 ± 0.03`.
 /// One significant digit of the interval is shown, two if it starts with 1 or 2. An interval that is narrower than
-/// the last of [`MOST_DIGITS`] digits is rounding of sums: the value is told as the same in each case, without one.
+/// the last of [`MOST_DIGITS`] digits is rounding of sums: the value is shown as identical in each case, without one.
 pub fn interval(value: f64, half: f64) -> String {
     if !value.is_finite() || !half.is_finite() || half <= 0.0 {
         return significant(value, 3);
@@ -103,19 +103,19 @@ pub fn interval(value: f64, half: f64) -> String {
     let leading = half / 10f64.powi(exponent);
     let digits = if leading < 2.95 { 2 } else { 1 };
     let decimals = (digits - 1 - exponent).max(0) as usize;
-    format!("{} ±{}", fixed(value, decimals), fixed(half, decimals))
+    format!("{} ± {}", fixed(value, decimals), fixed(half, decimals))
 }
 
-/// A share of 1 in percent: `31.42 %`.
+/// A share of 1 in percent: `31.42%`.
 pub fn percent(share: f64, decimals: usize) -> String {
-    if share.is_finite() { format!("{} %", fixed(share * 100.0, decimals)) } else { "-".to_owned() }
+    if share.is_finite() { format!("{}%", fixed(share * 100.0, decimals)) } else { "-".to_owned() }
 }
 
 /// From this share of the time on, what is missing of all of it is rounding.
 pub const WHOLE: f64 = 0.9995;
 
-/// A share of the time in percent, to three digits and never rounded up, for "at least": `99.8 %`, `0.0412 %`;
-/// from [`WHOLE`] on `100 %`.
+/// A share of the time in percent, to three digits and never rounded up, for "at least": `99.8%`, `0.0412%`;
+/// from [`WHOLE`] on `100%`.
 pub fn percent_at_least(share: f64) -> String {
     if share >= WHOLE {
         return percent(1.0, 0);
@@ -123,7 +123,7 @@ pub fn percent_at_least(share: f64) -> String {
     let unit = if share > 0.0 { 10_f64.powi(share.log10().floor() as i32 - 2) } else { 0.0 };
     let least = (share / unit * (1.0 + 1e-12)).floor() * unit;
     let least = if share > 0.0 { least } else { share };
-    if least.is_finite() { format!("{} %", significant(least * 100.0, 3)) } else { "-".to_owned() }
+    if least.is_finite() { format!("{}%", significant(least * 100.0, 3)) } else { "-".to_owned() }
 }
 
 /// Bytes in binary units: `512 KiB`, `1.50 GiB`; below 1 KiB exact.
@@ -193,22 +193,22 @@ mod tests {
         assert_eq!(fixed(-0.006, 2), "-0.01");
         assert_eq!(signed(&fixed(0.004, 2), 0.004), "0.00");
         assert_eq!(signed(&fixed(0.006, 2), 0.006), "+0.01");
-        assert_eq!(signed("0.0 ±1.2", 0.01), "0.0 ±1.2");
+        assert_eq!(signed("0.0 ± 1.2", 0.01), "0.0 ± 1.2");
         assert_eq!(signed("-", f64::NAN), "-");
     }
 
     #[test]
     fn a_least_share_is_never_more_than_it_is() {
         let cases = [
-            (1.0, "100 %"),
-            (0.9995, "100 %"),
-            (0.999_49, "99.9 %"),
-            (0.99, "99.0 %"),
-            (0.5, "50.0 %"),
-            (0.3, "30.0 %"),
-            (0.004_199, "0.419 %"),
-            (1e-6, "0.000100 %"),
-            (0.0, "0 %"),
+            (1.0, "100%"),
+            (0.9995, "100%"),
+            (0.999_49, "99.9%"),
+            (0.99, "99.0%"),
+            (0.5, "50.0%"),
+            (0.3, "30.0%"),
+            (0.004_199, "0.419%"),
+            (1e-6, "0.000100%"),
+            (0.0, "0%"),
             (f64::NAN, "-"),
         ];
         for (share, text) in cases {
@@ -266,11 +266,11 @@ mod tests {
 
     #[test]
     fn an_interval_sets_the_digits() {
-        assert_eq!(interval(1.1234, 0.0312), "1.12 ±0.03");
-        assert_eq!(interval(122.739, 0.31), "122.7 ±0.3");
-        assert_eq!(interval(122.739, 0.134), "122.74 ±0.13");
-        assert_eq!(interval(185.2, 31.0), "185 ±31");
-        assert_eq!(interval(1_534_342.0, 1234.0), "1,534,342 ±1,234");
+        assert_eq!(interval(1.1234, 0.0312), "1.12 ± 0.03");
+        assert_eq!(interval(122.739, 0.31), "122.7 ± 0.3");
+        assert_eq!(interval(122.739, 0.134), "122.74 ± 0.13");
+        assert_eq!(interval(185.2, 31.0), "185 ± 31");
+        assert_eq!(interval(1_534_342.0, 1234.0), "1,534,342 ± 1,234");
         assert_eq!(interval(1.1234, f64::NAN), "1.12");
         assert_eq!(interval(f64::NAN, 1.0), "-");
     }
@@ -282,8 +282,8 @@ mod tests {
         assert_eq!(interval(2.000_039_500_000_2, 1e-12), "2.0000395");
         assert_eq!(interval(0.0, 7e-24), "0");
         assert_eq!(interval(1e-17, 7e-24), "0");
-        assert_eq!(interval(1_534_342.0, 0.002), "1,534,342.0000 ±0.0020");
-        assert_eq!(interval(2.000_039_5, 2e-8), "2.000039500 ±0.000000020");
+        assert_eq!(interval(1_534_342.0, 0.002), "1,534,342.0000 ± 0.0020");
+        assert_eq!(interval(2.000_039_5, 2e-8), "2.000039500 ± 0.000000020");
         assert_eq!(amount(1_234_567_890_123.0), "1,234,567,890,123");
         assert_eq!(amount(1_234_567_890_123.456_7), "1,234,567,890,123");
         assert_eq!(amount(2.000_039_500_000_192), "2.0000395");
@@ -331,7 +331,7 @@ mod tests {
 
     #[test]
     fn shares_are_in_percent() {
-        assert_eq!(percent(0.3142, 2), "31.42 %");
+        assert_eq!(percent(0.3142, 2), "31.42%");
         assert_eq!(percent(f64::NAN, 2), "-");
     }
 }

@@ -64,6 +64,12 @@ impl Style {
         Cow::Owned(out)
     }
 
+    /// The same with room for whole tables: what `--wide` asks for.
+    #[must_use]
+    pub fn wide(self) -> Self {
+        Self { width: None, ..self }
+    }
+
     /// `text` with ANSI sequences around it, if this place has colours.
     pub fn paint<'a>(&self, paint: Paint, text: &'a str) -> Cow<'a, str> {
         let code = match paint {
@@ -88,6 +94,7 @@ pub fn wrap(text: &str, width: Option<usize>, indent: usize) -> String {
     for word in text.split(' ') {
         let space = usize::from(column > indent);
         if column > indent && column + space + word.width() > width {
+            out.truncate(out.trim_end_matches(' ').len());
             out.push('\n');
             out.extend(std::iter::repeat_n(' ', indent));
             column = indent;
@@ -101,20 +108,154 @@ pub fn wrap(text: &str, width: Option<usize>, indent: usize) -> String {
     out
 }
 
-/// As much of `text` as leaves room for `mark` within `width` columns, and `mark`.
-pub fn truncate(text: &str, width: usize, mark: &str) -> String {
-    let room = width.saturating_sub(mark.width());
-    let mut out = String::new();
-    let mut columns = 0;
-    for c in text.chars() {
-        columns += c.width().unwrap_or(0);
-        if columns > room {
-            break;
-        }
-        out.push(c);
+/// As [`wrap`], of parts with dots between, each of which stays on one line if it can: `lost 0 · throttled 0`.
+pub fn wrap_parts(text: &str, width: Option<usize>, indent: usize) -> String {
+    const NO_BREAK: &str = "\u{a0}";
+    let Some(room) = width.map(|width| width.saturating_sub(indent + 2)) else {
+        return text.to_owned();
+    };
+    let whole = |part: &str| match part.width() <= room {
+        true => part.replace(' ', NO_BREAK),
+        false => part.to_owned(),
+    };
+    let parts: Vec<String> = text.split(" · ").map(whole).collect();
+    if parts.len() < 2 {
+        return wrap(text, width, indent);
     }
-    out.push_str(mark);
+    wrap(&parts.join("\u{a0}· "), width, indent).replace(NO_BREAK, " ")
+}
+
+/// The same for each line of `text` that is too long.
+pub fn wrap_lines(text: &str, width: Option<usize>, indent: usize) -> String {
+    let mut out = String::with_capacity(text.len() + 16);
+    for line in text.split_inclusive('\n') {
+        let (line, end) = line.strip_suffix('\n').map_or((line, ""), |line| (line, "\n"));
+        if width.is_none_or(|width| line.width() <= width) {
+            out.push_str(line);
+        } else {
+            let begin = line.len() - line.trim_start_matches(' ').len();
+            out.push_str(&line[..begin]);
+            out.push_str(&wrap_parts(&line[begin..], width, begin + indent));
+        }
+        out.push_str(end);
+    }
     out
+}
+
+/// Where text is cut that is too long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cut {
+    /// Names: their beginnings and their ends differ most.
+    Middle,
+    /// Sentences.
+    End,
+}
+
+/// `text` within `width` columns: what does not fit is replaced by `mark`. A number is never cut: it stays whole, or
+/// goes as a whole. Of a name with `::` whole parts stay if they can: `std::__cxx11::…::operator()`.
+pub fn shorten(text: &str, width: usize, mark: &str, cut: Cut) -> String {
+    if text.width() <= width {
+        return text.to_owned();
+    }
+    let room = width.saturating_sub(mark.width());
+    if cut == Cut::End {
+        return format!("{}{mark}", head(text, room));
+    }
+    // Indentation shows the depth of a tree; half of the width is enough for it.
+    let name = text.trim_start_matches(' ');
+    let indent = (text.len() - name.len()).min(width / 2);
+    if indent > 0 {
+        return format!("{}{}", " ".repeat(indent), shorten(name, width - indent, mark, cut));
+    }
+    if let Some(parts) = whole_parts(name, width, mark) {
+        return parts;
+    }
+    let end = tail(name, room / 2);
+    format!("{}{mark}{end}", head(name, room - end.width()))
+}
+
+/// The longest beginning of `text` within `width` columns that ends beside a number, not in one.
+fn head(text: &str, width: usize) -> &str {
+    let mut columns = 0;
+    let fits = |c: char| {
+        columns += c.width().unwrap_or(0);
+        columns <= width
+    };
+    let mut end = text.len() - text.trim_start_matches(fits).len();
+    while is_in_number(text, end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
+/// The same at the end of `text`.
+fn tail(text: &str, width: usize) -> &str {
+    let mut columns = 0;
+    let fits = |c: char| {
+        columns += c.width().unwrap_or(0);
+        columns <= width
+    };
+    let mut begin = text.trim_end_matches(fits).len();
+    while is_in_number(text, begin) {
+        begin += 1;
+    }
+    &text[begin..]
+}
+
+/// Whether digits are on both sides of a position, or its point or comma: all of them one byte long.
+fn is_in_number(text: &str, at: usize) -> bool {
+    let bytes = text.as_bytes();
+    let is_digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_digit);
+    let is_gap = |at: usize| matches!(bytes.get(at), Some(b'.' | b',')) && is_digit(at + 1);
+    let before = |at: usize| at > 0 && is_digit(at - 1);
+    if at == 0 || at >= bytes.len() {
+        return false;
+    }
+    // `1|2`, `1|.5`, `1.|5`
+    before(at) && (is_digit(at) || is_gap(at)) || is_gap(at - 1) && before(at - 1)
+}
+
+/// First and last parts of a name with `::` between them; `None` where not even one of each fits.
+fn whole_parts(name: &str, width: usize, mark: &str) -> Option<String> {
+    let parts = parts(name);
+    let (last, others) = parts.split_last()?;
+    let mut begin = format!("{}::", others.first()?);
+    let mut end = format!("::{last}");
+    let room = width.checked_sub(mark.width() + begin.width() + end.width())?;
+    let mut left = room;
+    let mut inner = &others[1..];
+    // From the front, then from the back, as long as whole parts fit.
+    while let Some((next, rest)) = inner.split_first().filter(|(next, _)| next.width() + 2 <= left)
+    {
+        begin = format!("{begin}{next}::");
+        left -= next.width() + 2;
+        inner = rest;
+    }
+    while let Some((next, rest)) = inner.split_last().filter(|(next, _)| next.width() + 2 <= left) {
+        end = format!("::{next}{end}");
+        left -= next.width() + 2;
+        inner = rest;
+    }
+    Some(format!("{begin}{mark}{end}"))
+}
+
+/// Parts of a name that `::` separates, outside of brackets.
+fn parts(name: &str) -> Vec<&str> {
+    let (mut parts, mut from, mut depth) = (Vec::new(), 0, 0_usize);
+    let bytes = name.as_bytes();
+    for (at, byte) in bytes.iter().enumerate() {
+        match byte {
+            b'<' | b'(' | b'[' | b'{' => depth += 1,
+            b'>' | b')' | b']' | b'}' => depth = depth.saturating_sub(1),
+            b':' if depth == 0 && at >= from && bytes.get(at + 1) == Some(&b':') => {
+                parts.push(&name[from..at]);
+                from = at + 2;
+            }
+            _ => {}
+        }
+    }
+    parts.push(&name[from..]);
+    parts
 }
 
 #[cfg(test)]
@@ -147,9 +288,38 @@ mod tests {
 
     #[test]
     fn cutting_respects_columns() {
-        assert_eq!(truncate("abcdefg", 6, "…"), "abcde…");
-        assert_eq!(truncate("abcdefg", 6, "..."), "abc...");
-        assert_eq!(truncate("函数函数", 5, "…"), "函数…");
-        assert_eq!(truncate("函数函数", 4, "…"), "函…");
+        let end = |text, width, mark| shorten(text, width, mark, Cut::End);
+        assert_eq!(end("abcdefg", 6, "…"), "abcde…");
+        assert_eq!(end("abcdefg", 6, "..."), "abc...");
+        assert_eq!(end("函数函数函", 5, "…"), "函数…");
+        assert_eq!(end("函数函数函", 4, "…"), "函…");
+        assert_eq!(end("abc", 3, "…"), "abc");
+    }
+
+    #[test]
+    fn names_keep_beginning_and_end() {
+        let middle = |text, width| shorten(text, width, "…", Cut::Middle);
+        let name = "std::__cxx11::basic_string<char, std::allocator<char> >::operator()";
+        assert_eq!(middle(name, 32), "std::__cxx11::…::operator()");
+        assert_eq!(middle(name, 20), "std::…::operator()");
+        assert_eq!(middle(name, 12), "std::_…tor()");
+        assert_eq!(middle("a_function_of_c", 9), "a_fu…of_c");
+        assert_eq!(
+            middle("        deep::er::name", 16),
+            "        de…::name".replace("de…::name", "deep…ame")
+        );
+    }
+
+    #[test]
+    fn numbers_stay_whole() {
+        for width in 1..20 {
+            let text = shorten("at 1,234,567 of x", width, "…", Cut::Middle);
+            assert!(
+                !text.contains(|c: char| c.is_ascii_digit()) || text.contains("1,234,567"),
+                "{text}"
+            );
+            assert!(text.width() <= width, "{text}");
+        }
+        assert_eq!(shorten("took 12.5 ms", 9, "…", Cut::End), "took …");
     }
 }

@@ -1,13 +1,28 @@
 //! Aligned tables for people.
+//!
+//! A table is never wider than its terminal. What gives way first to last: heads break at words, text is shortened
+//! to a comfortable width, optional columns are left out (a line below the table names them), text is shortened as
+//! far as it can be read, further columns are left out. Numbers are shown whole or not at all.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 use unicode_width::UnicodeWidthStr;
 
-use crate::style::{Paint, Style, truncate};
+use crate::style::{Cut, Paint, Style, shorten, wrap};
 
 /// Spaces between columns.
 const GAP: usize = 2;
+/// Text is shortened to this before optional columns are left out.
+const COMFORTABLE: usize = 16;
+/// The longest name of a column in the line of what is left out.
+const LONGEST_NAME: usize = 24;
+/// Text is not shortened below this.
+const LEAST: usize = 8;
+/// A longer word of a head is shortened where the table has no room.
+const LONGEST_HEAD_WORD: usize = 14;
+/// The flag that shows all columns.
+const SHOW_ALL: &str = "--wide shows all";
 
 /// Which side of a column its cells lean to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,40 +31,88 @@ enum Align {
     Right,
 }
 
+/// Words of heads that stay on the line of the word before them.
+const UNITS: [&str; 17] = [
+    "%", "B", "CI", "CI)", "CPU", "GB/s", "GiB", "Hz", "KiB", "MB/s", "MHz", "MiB", "ms", "ns",
+    "s", "us", "µs",
+];
+/// A space at which no line breaks.
+const NO_BREAK: char = '\u{a0}';
+
+/// A head whose units stay with what they are of.
+fn with_units(head: &str) -> String {
+    let mut out = String::with_capacity(head.len());
+    for (at, word) in head.split(' ').enumerate() {
+        if at > 0 {
+            out.push(if UNITS.contains(&word) { NO_BREAK } else { ' ' });
+        }
+        out.push_str(word);
+    }
+    out
+}
+
 /// The head of a column and how its cells are set.
 #[derive(Debug, Clone)]
 pub struct Column {
     head: String,
     align: Align,
-    may_shrink: bool,
+    /// Where its text is cut, and to which width without a thought; `None` if that is a last resort.
+    shrinks: Option<(Cut, usize)>,
+    /// 0 for what a table is about; the higher, the earlier it is left out.
+    rank: u8,
 }
 
 impl Column {
     /// A column of text.
     pub fn text(head: impl Into<String>) -> Self {
-        Self { head: head.into(), align: Align::Left, may_shrink: false }
+        Self { head: with_units(&head.into()), align: Align::Left, shrinks: None, rank: 0 }
     }
 
-    /// A column of numbers: its cells lean to the right.
+    /// A column of numbers: its cells lean to the right, and are never cut.
     pub fn number(head: impl Into<String>) -> Self {
-        Self { head: head.into(), align: Align::Right, may_shrink: false }
+        Self { align: Align::Right, ..Self::text(head) }
     }
 
     /// Puts a unit into the head, so that cells need none: `wall s`.
     #[must_use]
     pub fn unit(mut self, unit: &str) -> Self {
         if !unit.is_empty() {
-            self.head.push(' ');
+            self.head.push(NO_BREAK);
             self.head.push_str(unit);
         }
         self
     }
 
-    /// Cells may be cut where the terminal is too narrow for the table.
+    /// Names: cells are shortened in the middle where the terminal is too narrow for the table.
     #[must_use]
     pub fn shrink(mut self) -> Self {
-        self.may_shrink = true;
+        self.shrinks = Some((Cut::Middle, COMFORTABLE));
         self
+    }
+
+    /// The same, of names that say little below this width.
+    #[must_use]
+    pub fn shrink_to(mut self, width: usize) -> Self {
+        self.shrinks = Some((Cut::Middle, width));
+        self
+    }
+
+    /// Sentences: cells are shortened at the end where the terminal is too narrow for the table.
+    #[must_use]
+    pub fn shrink_end(mut self) -> Self {
+        self.shrinks = Some((Cut::End, COMFORTABLE));
+        self
+    }
+
+    /// The column is left out where the terminal is too narrow for the table: of several, the highest rank first.
+    #[must_use]
+    pub fn optional(mut self, rank: u8) -> Self {
+        self.rank = rank;
+        self
+    }
+
+    fn is_number(&self) -> bool {
+        self.align == Align::Right
     }
 }
 
@@ -101,6 +164,12 @@ pub struct Table {
     indent: usize,
 }
 
+/// Which columns are shown, and how wide.
+struct Layout {
+    widths: Vec<usize>,
+    shown: Vec<bool>,
+}
+
 impl Table {
     /// An empty table with these columns.
     pub fn new(columns: impl IntoIterator<Item = Column>) -> Self {
@@ -126,55 +195,172 @@ impl Table {
         self.rows.is_empty()
     }
 
-    /// The lines of the table, each with a line feed.
+    /// The lines of the table, each with a line feed; a last one for columns that had no room.
     pub fn render(&self, style: &Style) -> String {
-        let widths = self.widths(style);
+        let Layout { widths, shown } = self.layout(style);
         let mut out = String::new();
         if self.columns.iter().any(|column| !column.head.is_empty()) {
-            let heads: Vec<Cell> = self
-                .columns
-                .iter()
-                .map(|column| Cell::new(&column.head).paint(Paint::Bold))
-                .collect();
-            self.line(&mut out, &heads, &widths, style);
+            for heads in self.heads(&widths, &shown, style) {
+                self.line(&mut out, &heads, &widths, &shown, style);
+            }
         }
         for row in &self.rows {
-            self.line(&mut out, row, &widths, style);
+            self.line(&mut out, row, &widths, &shown, style);
+        }
+        if shown.contains(&false) {
+            out.push_str(&self.left_out(&shown, style));
         }
         out
     }
 
-    /// Natural widths; shrunk from the last column that may, as far as the terminal asks for.
-    fn widths(&self, style: &Style) -> Vec<usize> {
+    /// `columns left out: samples, module; --wide shows all`.
+    fn left_out(&self, shown: &[bool], style: &Style) -> String {
+        let hidden = self.columns.iter().zip(shown).filter(|(_, shown)| !**shown);
+        let names: Vec<String> = hidden
+            .map(|(column, _)| style.text(&column.head.replace(NO_BREAK, " ")).into_owned())
+            .filter(|name| !name.is_empty())
+            .map(|name| shorten(&name, LONGEST_NAME, &style.text("…"), Cut::Middle))
+            .collect();
+        let mut seen = HashSet::new();
+        let names: Vec<String> =
+            names.into_iter().filter(|name| seen.insert(name.clone())).collect();
+        let names = match &names[..] {
+            [] => String::new(),
+            names => format!(": {}", names.join(", ")),
+        };
+        let text = format!("columns left out{names}; {SHOW_ALL}");
+        let lines = wrap(&text, style.width.map(|width| width.saturating_sub(self.indent)), 0);
+        let indent = " ".repeat(self.indent);
+        lines.lines().map(|line| format!("{indent}{}\n", style.paint(Paint::Dim, line))).collect()
+    }
+
+    /// Natural widths; on a narrow terminal what fits.
+    fn layout(&self, style: &Style) -> Layout {
         let width_of = |text: &str| style.text(text).width();
-        let mut widths: Vec<usize> = self.columns.iter().map(|c| width_of(&c.head)).collect();
+        let mut body = vec![0; self.columns.len()];
         for row in &self.rows {
-            for (width, cell) in widths.iter_mut().zip(row) {
+            for (width, cell) in body.iter_mut().zip(row) {
                 *width = (*width).max(width_of(&cell.text));
             }
         }
-        let Some(limit) = style.width else { return widths };
-        let gaps = GAP * widths.len().saturating_sub(1);
-        let mut excess = (self.indent + gaps + widths.iter().sum::<usize>()).saturating_sub(limit);
-        for (column, width) in self.columns.iter().zip(&mut widths).rev() {
-            if column.may_shrink {
-                let least = width_of(&column.head).max(8).min(*width);
-                let less = excess.min(*width - least);
-                *width -= less;
-                excess -= less;
+        let heads: Vec<usize> = self.columns.iter().map(|column| width_of(&column.head)).collect();
+        let natural: Vec<usize> =
+            body.iter().zip(&heads).map(|(body, head)| *body.max(head)).collect();
+        let mut shown = vec![true; self.columns.len()];
+        let total = |widths: &[usize], shown: &[bool]| {
+            let kept = widths.iter().zip(shown).filter(|(_, shown)| **shown);
+            let (number, sum) = kept.fold((0, 0), |all, (width, _)| (all.0 + 1, all.1 + width));
+            self.indent + GAP * usize::saturating_sub(number, 1) + sum
+        };
+        let Some(limit) = style.width.filter(|&limit| total(&natural, &shown) > limit) else {
+            return Layout { widths: natural, shown };
+        };
+        let words: Vec<usize> = self
+            .columns
+            .iter()
+            .map(|column| {
+                let words = column.head.split(' ').map(width_of);
+                words.max().unwrap_or(0).min(LONGEST_HEAD_WORD)
+            })
+            .collect();
+        // Least widths: with broken heads and comfortable text, then with text as short as it can be.
+        let floor = |text: &dyn Fn(&Column) -> usize| -> Vec<usize> {
+            let columns = self.columns.iter().zip(body.iter().zip(&words));
+            columns.map(|(column, (body, word))| (*body).min(text(column)).max(*word)).collect()
+        };
+        let comfortable = floor(&|column| match column.shrinks {
+            Some((_, width)) if !column.is_number() => width,
+            _ => usize::MAX,
+        });
+        let least = floor(&|column| if column.is_number() { usize::MAX } else { LEAST });
+        let mut floor = &comfortable;
+        loop {
+            if total(floor, &shown) <= limit {
+                break;
+            }
+            let optional =
+                (0..self.columns.len()).filter(|&at| shown[at] && self.columns[at].rank > 0);
+            let Some(at) = optional.max_by_key(|&at| (self.columns[at].rank, at)) else { break };
+            shown[at] = false;
+        }
+        if total(floor, &shown) > limit {
+            floor = &least;
+        }
+        // Further columns from the right, those with text after those with numbers; the first one stays.
+        while total(floor, &shown) > limit {
+            let others = (1..self.columns.len()).filter(|&at| shown[at]);
+            let Some(at) = others.max_by_key(|&at| (self.columns[at].is_number(), at)) else {
+                break;
+            };
+            shown[at] = false;
+        }
+        let mut widths = floor.clone();
+        let mut room = limit.saturating_sub(total(&widths, &shown));
+        // What room is left goes to text first, then to heads, evenly.
+        for wanted in [&body, &natural] {
+            while room > 0 {
+                let short = (0..widths.len()).filter(|&at| shown[at] && widths[at] < wanted[at]);
+                let Some(at) = short.min_by_key(|&at| widths[at]) else { break };
+                widths[at] += 1;
+                room -= 1;
             }
         }
-        widths
+        Layout { widths, shown }
     }
 
-    fn line(&self, out: &mut String, cells: &[Cell], widths: &[usize], style: &Style) {
+    /// Lines of heads: as many as the one with most lines has, all ending on the last one.
+    fn heads(&self, widths: &[usize], shown: &[bool], style: &Style) -> Vec<Vec<Cell>> {
+        let mark = style.text("…");
+        let broken: Vec<Vec<String>> = self
+            .columns
+            .iter()
+            .zip(widths)
+            .zip(shown)
+            .map(|((column, &width), shown)| {
+                if !shown {
+                    return Vec::new();
+                }
+                let is_broken = style.text(&column.head).width() > width;
+                let lines = wrap(&column.head, is_broken.then_some(width), 0);
+                let fit = |line: &str| {
+                    let line = line.replace(NO_BREAK, " ");
+                    shorten(&style.text(&line), width, &mark, Cut::Middle)
+                };
+                lines.lines().map(fit).collect()
+            })
+            .collect();
+        let height = broken.iter().map(Vec::len).max().unwrap_or(0);
+        let line = |at: usize| {
+            let cell = |lines: &Vec<String>| {
+                let skipped = height - lines.len();
+                let text = at.checked_sub(skipped).map_or("", |at| &*lines[at]);
+                Cell::new(text).paint(Paint::Bold)
+            };
+            broken.iter().map(cell).collect()
+        };
+        (0..height).map(line).collect()
+    }
+
+    fn line(
+        &self,
+        out: &mut String,
+        cells: &[Cell],
+        widths: &[usize],
+        shown: &[bool],
+        style: &Style,
+    ) {
         out.extend(std::iter::repeat_n(' ', self.indent));
         // Spaces are held back until something follows, so that no line ends with them.
         let mut spaces = 0;
-        for ((column, &width), cell) in self.columns.iter().zip(widths).zip(cells) {
+        let columns = self.columns.iter().zip(widths).zip(shown);
+        for (((column, &width), shown), cell) in columns.zip(cells) {
+            if !shown {
+                continue;
+            }
             let mut text = style.text(&cell.text);
-            if column.may_shrink && text.width() > width {
-                text = Cow::Owned(truncate(&text, width, &style.text("…")));
+            if !column.is_number() && text.width() > width {
+                let cut = column.shrinks.map_or(Cut::Middle, |(cut, _)| cut);
+                text = Cow::Owned(shorten(&text, width, &style.text("…"), cut));
             }
             let fill = width.saturating_sub(text.width());
             let (before, after) = match column.align {
@@ -196,78 +382,4 @@ impl Table {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn sample() -> Table {
-        let mut table = Table::new([
-            Column::number("share"),
-            Column::number("samples"),
-            Column::text("command"),
-            Column::text("function").shrink(),
-        ]);
-        table.row(["31.42 %", "6,786,720", "bt.B.x", "y_solve_._omp_fn.0"]);
-        table.row(["-", "", "größe", "函数"]);
-        table.row([Cell::new("0.31 %"), Cell::measured(None::<u64>, |n| n.to_string())]);
-        table
-    }
-
-    #[test]
-    fn numbers_lean_right_and_text_left() {
-        insta::assert_snapshot!(sample().render(&Style::PLAIN), @r"
-          share    samples  command  function
-        31.42 %  6,786,720  bt.B.x   y_solve_._omp_fn.0
-              -             größe    函数
-         0.31 %          -
-        ");
-    }
-
-    #[test]
-    fn a_narrow_terminal_cuts_only_what_may_be_cut() {
-        let narrow = Style { width: Some(40), ..Style::PLAIN };
-        let text = sample().indent(1).render(&narrow);
-        insta::assert_snapshot!(text, @r"
-          share    samples  command  function
-        31.42 %  6,786,720  bt.B.x   y_solve_.…
-              -             größe    函数
-         0.31 %          -
-        ");
-        assert!(text.lines().all(|line| line.width() <= 40));
-        // Not even the longest number is cut.
-        let absurd = Style { width: Some(3), ..Style::PLAIN };
-        assert!(sample().render(&absurd).contains("6,786,720"));
-    }
-
-    #[test]
-    fn cutting_without_unicode_stays_within_the_width() {
-        let narrow = Style { width: Some(39), unicode: false, ..Style::PLAIN };
-        let text = sample().render(&narrow);
-        assert!(text.contains("y_solve...\n"), "{text}");
-    }
-
-    #[test]
-    fn a_table_without_heads_has_no_head_line() {
-        let mut table = Table::new([Column::text(""), Column::number("")]);
-        table.row(["nodes", "2"]);
-        table.row(["CPUs", "128"]);
-        assert_eq!(table.render(&Style::PLAIN), "nodes    2\nCPUs   128\n");
-    }
-
-    #[test]
-    fn colour_does_not_move_columns() {
-        let mut table = Table::new([Column::text("a"), Column::text("b")]);
-        table.row([Cell::new("x").paint(Paint::Bad), Cell::new("y")]);
-        let colour = Style { colour: true, ..Style::PLAIN };
-        let text = table.render(&colour);
-        assert_eq!(text, "\u{1b}[1ma\u{1b}[0m  \u{1b}[1mb\u{1b}[0m\n\u{1b}[31mx\u{1b}[0m  y\n");
-    }
-
-    #[test]
-    fn units_stand_in_the_head() {
-        let mut table =
-            Table::new([Column::number("wall").unit("s"), Column::number("n").unit("")]);
-        table.row(["1.25 ±0.03", "15"]);
-        let ascii = Style { unicode: false, ..Style::PLAIN };
-        assert_eq!(table.render(&ascii), "     wall s   n\n1.25 +-0.03  15\n");
-    }
-}
+mod tests;

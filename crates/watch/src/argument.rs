@@ -77,7 +77,8 @@ impl ArgumentTarget {
             }
             None => (object, None),
         };
-        let (place, bytes) = object.split_once('/').ok_or(wrong("the number of bytes is missing"))?;
+        let (place, bytes) =
+            object.split_once('/').ok_or(wrong("the number of bytes is missing"))?;
         let (argument, offset) = place.split_once('+').unwrap_or((place, "0"));
         let argument = argument.parse().ok().filter(|number| (1..=ARGUMENTS).contains(number));
         Ok(Self {

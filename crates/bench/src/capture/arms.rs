@@ -131,9 +131,6 @@ mod tests {
     fn an_unknown_name_is_refused_with_the_known_ones() {
         let topology = Machine::host().topology().unwrap();
         let error = choose(&["SERIAL".to_owned()], &topology).unwrap_err().to_string();
-        assert!(
-            error.starts_with("unknown arm SERIAL. Try: BASE, SERIAL-SYS"),
-            "{error}"
-        );
+        assert!(error.starts_with("unknown arm SERIAL. Try: BASE, SERIAL-SYS"), "{error}");
     }
 }

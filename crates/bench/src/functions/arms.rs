@@ -109,10 +109,7 @@ mod tests {
         assert_eq!(names(&[])[6..], ["PERF-LONG", "PERF-1000", "PERF-300"]);
         assert_eq!(names(&["strobe-*"]), ["BASE", "STROBE-300", "STROBE-3000"]);
         let error = choose(&["STROBE-7".to_owned()], &all(1, &[300])).unwrap_err().to_string();
-        assert!(
-            error.starts_with("unknown arm STROBE-7. Try: BASE, PLAIN-LONG"),
-            "{error}"
-        );
+        assert!(error.starts_with("unknown arm STROBE-7. Try: BASE, PLAIN-LONG"), "{error}");
     }
 
     #[test]

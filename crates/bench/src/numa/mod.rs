@@ -119,9 +119,7 @@ impl Options {
             }
         }
         if self.room.nodes.len() == 1 && self.policies.contains(&Policy::Worst) {
-            left_out.push(
-                "one NUMA node: no worst binding, as all memory is local".to_owned(),
-            );
+            left_out.push("one NUMA node: no worst binding, as all memory is local".to_owned());
         }
         if !self.policies.contains(&Policy::Best) {
             left_out.push(
@@ -255,8 +253,7 @@ fn too_small_for_numad(options: &Options) -> Option<String> {
         options.tests.iter().filter(is_small).map(|fitted| &fitted.test.name[..]).collect();
     let is_asked = options.policies.contains(&Policy::Numad) && !small.is_empty();
     let names = small.join(", ");
-    is_asked
-        .then(|| format!("numad ignores processes of less than 300 MB, as in {names}"))
+    is_asked.then(|| format!("numad ignores processes of less than 300 MB, as in {names}"))
 }
 
 /// Name of what a test is judged by, for people.

@@ -255,7 +255,7 @@ struct ShareMixArgs {
 #[derive(Debug, clap::Args)]
 struct OrdersArgs {
     /// Run for DURATION
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = seconds)]
+    #[arg(long, value_name = "DURATION", default_value = "10", value_parser = seconds)]
     seconds: Duration,
     #[command(flatten)]
     common: CommonArgs,

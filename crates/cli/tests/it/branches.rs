@@ -81,7 +81,7 @@ fn branches_are_those_of_each_sample() {
     assert_eq!(sum("predicted") + misses, branches.len() as u64);
 
     let text = report(&path, &["--by", "branch", "--limit", "1", "--time", "0%-50%"]);
-    text.exits(0).prints("mispredicted").prints("--time 0%-50%").prints("more rows: --limit all");
+    text.exits(0).prints("mispredicted").prints("--time 0%-50%").prints("more: --limit all");
 }
 
 #[test]
@@ -254,6 +254,6 @@ fn what_was_not_recorded_is_told() {
     report(&path, &["--by", "branch"]).exits(1).prints("pmuscope record -b");
     report(&path, &["--by", "branch", "--focus", "x"]).exits(2).complains("--focus");
     let path = corpus().recording("google_autofdo__testdata_test.lbr");
-    report(&path, &["--by", "mem"]).exits(1).prints("no sources of data");
+    report(&path, &["--by", "mem"]).exits(1).prints("no data sources");
     report(&path, &["--by", "data"]).exits(1).prints("pmuscope record -d");
 }

@@ -22,7 +22,7 @@ fn threads_are_created_with_each_number_of_breakpoints_beside_none() {
     outcome
         .exits(0)
         .prints("12 runs of 5 batches")
-        .prints("slots for breakpoints found")
+        .prints("debug registers found")
         .prints("breakpoints  parallelism  threads  n  ")
         .prints("µs/op/cpu");
     let (file, runs) = runs(&scratch, "t.json");

@@ -60,7 +60,7 @@ fn a_function_that_got_more_of_the_time_is_found() {
         assert!((share("after") - share("before") - change).abs() < 1e-9, "{row:#}");
     }
     let text = scratch.pmuscope(["diff", "--no-inline", "a.data", "b.data"]);
-    text.exits(0).is_silent().prints("polynomial").prints("more").prints("one recording a side");
+    text.exits(0).is_silent().prints("polynomial").prints("more").prints("one recording per side");
     let sides = ["diff", "a.data", "a.data", "--", "b.data", "b.data"];
     scratch.pmuscope(sides).exits(0).prints("2 recordings").prints("all recordings of one side");
     let alternating = scratch.pmuscope(["diff", "a.data", "b.data", "--", "a.data", "b.data"]);
@@ -103,8 +103,8 @@ fn metrics_of_two_sides_are_told_apart() {
     assert_eq!(row(0)["module"], "simulated");
     let text = diff(&["0.data", "1.data", "--", "2.data", "3.data"]);
     text.exits(0).is_silent().prints("2 recordings, windows of 300 cycles, 1 in 200,003 cycles");
-    text.prints("CPI [cycles/instruction]: 1 of 1 rows differ").prints("hold for all rows");
-    diff(&["0.data", "2.data"]).exits(0).prints("one recording a side");
+    text.prints("CPI [cycles/instruction]: 1 of 1 rows changed").prints("hold for all rows");
+    diff(&["0.data", "2.data"]).exits(0).prints("one recording per side");
     diff(&["0.data", "2.data", "-o", "x.csv"]).exits(0).is_silent();
     let csv = std::fs::read_to_string(scratch.path("x.csv")).unwrap();
     let widths: Vec<usize> = csv.lines().map(|line| line.split(',').count()).collect();

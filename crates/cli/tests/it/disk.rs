@@ -58,7 +58,7 @@ fn fill(kib: u32, write: &[&str]) {
         Some(info) => {
             assert!(info.ended_by.unwrap().contains("No space left"), "{said}");
             let report = disk.scratch.pmuscope(["report", "-i", path.to_str().unwrap()]);
-            report.exits(1).prints("warning: the recording stopped early").prints("are not in it");
+            report.exits(1).prints("warning: the recording stopped early").prints("are missing");
         }
         None => drop(said.complains("cannot write the end of")),
     }

@@ -163,7 +163,7 @@ fn the_benchmark_has_a_cell_for_each_pair_of_nodes_and_latency_by_load() {
         return eprintln!("skipped: {}", outcome.stderr);
     }
     outcome.exits(0).prints("\nread, GB/s\n").prints("\nwrite, GB/s\n").prints("\ncopy, GB/s\n");
-    outcome.prints("\none thread that waits for each load, ns/load\n");
+    outcome.prints("\ndependent loads, one thread, ns/load\n");
     let text = std::fs::read(scratch.path("m.json")).unwrap();
     let file: serde_json::Value = serde_json::from_slice(&text).unwrap();
     let numbers = |what: &str, metric: &str| -> Vec<f64> {

@@ -20,7 +20,7 @@ fn a_strobed_recording_is_a_table_with_intervals() {
     assert!(lines[0].starts_with("windows of 300 cycles, 1 in 200,003 cycles, 1,0"), "{outcome}");
     assert_eq!(
         lines[1],
-        "kept 100.0 % · offset constant on 2 of 2 CPUs · lost at least 0 · throttled 0"
+        "kept 100.0% · offset constant on 2 of 2 CPUs · lost at least 0 · throttled 0"
     );
     assert!(lines[3].trim().starts_with("samples"), "{outcome}");
     assert!(lines[4].contains("±") && lines[4].ends_with("simulated"), "{outcome}");
@@ -50,7 +50,7 @@ fn the_interrupt_is_taken_off_windows_that_are_longer() {
     let cost =
         |cost: &str| scratch.pmuscope(["metrics", "--by", "module", "--interrupt-cost", cost]);
     let some = cost("100");
-    some.exits(0).prints("less 100 each for the interrupt");
+    some.exits(0).prints("minus 100 each for the interrupt");
     assert!(!cost("0").exits(0).stdout.contains("each for"));
     let refused = cost("310");
     refused.exits(2).prints_nothing().complains("--interrupt-cost 310: windows have 300 cycles");

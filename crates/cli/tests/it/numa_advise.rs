@@ -97,7 +97,7 @@ fn on_two_nodes_what_is_well_is_left_alone_and_what_is_not_is_named() {
     is(&of("crowd"), "leave_alone", &[]);
     is(&of("idle"), "unknown", &[("lacks", serde_json::json!(["work"]))]);
     let text = std::fs::read_to_string(scratch.path("apart.txt")).unwrap();
-    assert!(text.contains("cost: ") && text.contains("bandwidth"), "{text}");
+    assert!(text.contains("overhead: ") && text.contains("bandwidth"), "{text}");
 }
 
 /// Eight threads on the four CPUs of a node, each with memory of its own there.

@@ -195,13 +195,15 @@ wait $balance; echo ended: $?
 
 #[track_caller]
 fn what_a_killed_balance_pinned_is_restored(scratch: &Scratch, outcome: &Outcome) {
-    outcome.prints("before: 0-7\n").prints("held: 1\n").prints("still places it");
+    outcome.prints("before: 0-7\n").prints("held: 1\n").prints("still balances it");
     // Half of its memory is on either: wherever its threads are, something is to be done.
     let is_pinned =
         ["killed: 4-7\n", "killed: 0-3\n"].iter().any(|all| outcome.stdout.contains(all));
     assert!(is_pinned, "{outcome}");
     outcome.prints("it runs\n").prints("restored: 0\n");
-    outcome.prints("afterwards: 0-7\n").prints("no process is pinned by a numa balance");
+    outcome
+        .prints("afterwards: 0-7\n")
+        .prints("no process is still pinned by a killed numa balance");
     is_documented("numa-restore", &std::fs::read_to_string(scratch.path("restored.json")).unwrap());
     let restored = json(scratch, "restored.json");
     assert_eq!(restored["processes"][0]["outcome"], "threads", "{restored}");

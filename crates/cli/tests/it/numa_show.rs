@@ -38,7 +38,10 @@ fn a_process_is_followed_for_as_long_as_asked_or_until_it_ends() {
     sleeper.wait().unwrap();
     shown.exits(0);
     let page = std::fs::read_to_string(scratch.path("x.html")).unwrap();
-    assert!(page.contains(&format!("sleep ({pid})")) && page.contains("Threads by node"), "{page}");
+    assert!(
+        page.contains(&format!("sleep ({pid})")) && page.contains("Threads by NUMA node"),
+        "{page}"
+    );
     scratch.pmuscope(["numa", "show", "-p", &pid]).exits(2).complains("there is no process");
 }
 

@@ -53,22 +53,12 @@ fn a_file_of_perf_stat_record_holds_counts() {
     RecordBuilder::new(&mut data, STAT, 0).u64(1).u64(0).u64(2).u64(3).u64(4).finish();
     let path = scratch.path("stat.data");
     write(&path, &[event("cycles")], &data);
-    says_what_it_holds(
-        &scratch,
-        &path,
-        "the counts of perf stat record",
-        "Try: perf stat report -i",
-    );
+    says_what_it_holds(&scratch, &path, "counts of perf stat record", "Try: perf stat report -i");
     skip_unless!(need_perf());
     let args = ["stat", "record", "-e", "task-clock", "-o", "perf.data", "--", "true"];
     scratch.run("perf", args).exits(0);
     let path = scratch.path("perf.data");
-    says_what_it_holds(
-        &scratch,
-        &path,
-        "the counts of perf stat record",
-        "Try: perf stat report -i",
-    );
+    says_what_it_holds(&scratch, &path, "counts of perf stat record", "Try: perf stat report -i");
 }
 
 #[test]

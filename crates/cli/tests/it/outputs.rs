@@ -320,7 +320,7 @@ fn column(browser: &Browser, at: &str) -> Vec<String> {
 fn sort_and_filter(browser: &Browser) {
     let shares = |browser: &Browser| -> Vec<f64> {
         let texts = column(browser, "0");
-        texts.iter().map(|text| text.trim_end_matches(" %").parse().unwrap()).collect()
+        texts.iter().map(|text| text.trim_end_matches(['%', ' ']).parse().unwrap()).collect()
     };
     let falling = |values: &[f64]| values.windows(2).all(|pair| pair[0] >= pair[1]);
     assert!(falling(&shares(browser)) && shares(browser).len() > 3);

@@ -59,7 +59,7 @@ fn long_phases_leave_no_interval_and_say_so_in_text_and_json() {
     let scratch = Scratch::new();
     skip_unless!(recorded(&scratch, "a.data", 100.0, 5.0, 1));
     skip_unless!(recorded(&scratch, "b.data", 100.0, 5.0, 2));
-    let one = "no ±: the program's phases (~";
+    let one = "no CI: the program's phases (~";
 
     let report = json(&scratch, "report", &["report", "-i", "a.data"]);
     let event = &report["events"][0];
@@ -88,7 +88,7 @@ fn long_phases_leave_no_interval_and_say_so_in_text_and_json() {
         assert_eq!(row["share_change"]["why"], WHY, "{row:#}");
     }
     let text = scratch.pmuscope(["diff", "--symfs", "root", "a.data", "b.data"]);
-    text.exits(0).prints(one).prints("so nothing is claimed");
+    text.exits(0).prints(one).prints("so no difference is claimed");
 
     let diff = json(&scratch, "metrics-diff", &["diff", "--metrics=CPI", "a.data", "b.data"]);
     for row in named(&diff["metrics"][0]["rows"]) {
@@ -96,7 +96,7 @@ fn long_phases_leave_no_interval_and_say_so_in_text_and_json() {
         assert_eq!(row["change"]["why"], WHY, "{row:#}");
     }
     let text = scratch.pmuscope(["diff", "--metrics=CPI", "--symfs", "root", "a.data", "b.data"]);
-    text.exits(0).prints(one).prints("so nothing is claimed");
+    text.exits(0).prints(one).prints("so no difference is claimed");
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn enough_phases_have_intervals_and_no_reason() {
     }
     for command in ["report", "metrics"] {
         let text = scratch.pmuscope([command, "--symfs", "root", "-i", "a.data"]);
-        assert!(!text.exits(0).stdout.contains("no ±"), "{text}");
+        assert!(!text.exits(0).stdout.contains("no CI"), "{text}");
     }
 }
 

@@ -56,8 +56,8 @@ fn our_recording_comes_before_perfs_and_the_header_says_which() {
     record(&scratch, "pmuscope.data");
     fs::write(scratch.path("perf.data"), "not looked at").unwrap();
     let outcome = scratch.pmuscope(["report"]);
-    outcome.exits(0).is_silent().prints("pmuscope.data").prints("cost: ").prints("lost 0");
-    assert!(outcome.stdout.contains("samples  command  module"), "{outcome}");
+    outcome.exits(0).is_silent().prints("pmuscope.data").prints("overhead: ").prints("lost 0");
+    assert!(outcome.stdout.contains("samples  comm"), "{outcome}");
     scratch.pmuscope(["report", "--modules"]).exits(0).prints("build id");
 }
 
@@ -81,7 +81,7 @@ fn json_has_all_rows_and_text_as_many_as_asked_for() {
     let own = rows.iter().filter(|row| row["samples"].as_u64() > Some(0)).count();
     let one = scratch.pmuscope(["report", "-i", "a.data", "--limit", "1"]);
     if own > 1 {
-        one.exits(0).prints(&format!("… {} more row", own - 1));
+        one.exits(0).prints(&format!("… {} more: --limit all", own - 1));
     }
 }
 
@@ -137,7 +137,7 @@ fn a_recording_whose_recorder_was_killed_is_read_and_says_so() {
     recorder.wait().unwrap();
     // The target goes on without its recorder, and ends by itself.
     let outcome = scratch.pmuscope(["report", "-i", "killed.data"]);
-    outcome.exits(1).prints("cut off");
+    outcome.exits(1).prints("incomplete");
     let report = json(scratch.pmuscope(["report", "-i", "killed.data", "--json"]).exits(1));
     assert_eq!(report["recording"]["state"], "not_closed");
     assert!(report["events"][0]["samples"].as_u64().unwrap() > 500, "{outcome}");
@@ -150,5 +150,5 @@ fn perfs_recording_has_no_cost() {
     let perf = ["record", "-q", "-B", "-N", "-e", "cpu-clock", "--", "sh", "-c", WORK];
     scratch.run("perf", perf).exits(0);
     let outcome = scratch.pmuscope(["report"]);
-    outcome.exits(0).prints("perf.data").prints("cost: - · lost at least 0");
+    outcome.exits(0).prints("perf.data").prints("overhead: - · lost at least 0");
 }

@@ -285,7 +285,7 @@ fn the_only_run_is_told_however_it_ended() {
     let scratch = Scratch::new();
     let command = ["sh".to_owned(), "-c".into(), "exit 3".into()];
     let outcome = stat(&scratch, &["-e", "page-faults"], &command);
-    outcome.exits(3).prints("1 run,").prints("its end: status 3");
+    outcome.exits(3).prints("1 run,").prints("ended with status 3");
     assert!(
         count(stat(&scratch, &["-e", "page-faults", "-x;"], &command).out(), "page-faults") > 9.0
     );
@@ -380,10 +380,9 @@ fn who_compares_what_is_told() {
     let words = ["stat", "-e", "page-faults", "--json=x.json", "--", "true"];
     scratch.pmuscope(words).exits(0);
     let diff = scratch.pmuscope(["diff", "x.json", "x.json"]);
-    diff.exits(2)
-        .complains(
-            "not \"PERFILE2\". To compare two results of stat, sweep or bench: pmuscope compare"
-        );
+    diff.exits(2).complains(
+        "not \"PERFILE2\". To compare two results of stat, sweep or bench: pmuscope compare",
+    );
     fs::write(scratch.path("x.data"), "PERFILE2 and more").unwrap();
     let compared = scratch.pmuscope(["compare", "x.data", "x.data"]);
     compared.exits(2).complains("x.data is a recording, not a run file").complains("pmuscope diff");

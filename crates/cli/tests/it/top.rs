@@ -83,7 +83,7 @@ fn the_whole_machine_has_cpus_and_nodes() {
     }
     assert_eq!(rows(&top, "cpus").len(), crate::recording::online().iter().count());
     let text = scratch.pmuscope(how.iter().chain(&["--by", "cpu"]));
-    text.exits(0).prints("node  cpu\n").prints("cost: ").prints("lost 0");
+    text.exits(0).prints("NUMA node  CPU\n").prints("overhead: ").prints("lost 0");
 }
 
 #[test]

@@ -37,13 +37,13 @@ fn keys_change_what_is_shown_and_q_gives_the_terminal_back() {
         &FAST,
         &json!([
             ["wait", "by function, largest first"],
-            ["wait", "software clock"],
+            ["wait", "software timer"],
             ["send", "u"],
             ["wait", "by cpu, largest first"],
             ["send", "?"],
-            ["wait", "half of its 95 % interval"],
+            ["wait", "half width of the confidence interval"],
             ["send", "x"],
-            ["gone", "half of its 95 % interval"],
+            ["gone", "half width of the confidence interval"],
             ["send", "c"],
             ["wait", "by command"],
             ["send", "/no such program\r"],
@@ -57,7 +57,7 @@ fn keys_change_what_is_shown_and_q_gives_the_terminal_back() {
     );
     assert_eq!((&ended["status"], &ended["restored"]), (&json!(0), &json!(true)), "{ended:#}");
     let first = ended["screens"][1].as_str().unwrap();
-    for part in ["samples", "cost: ", "lost 0", "throttled", "±95 %", "function", "q quit"] {
+    for part in ["samples", "overhead: ", "lost 0", "throttled", "95% CI", "function", "q quit"] {
         assert!(first.contains(part), "{part}\n{first}");
     }
 }

@@ -162,7 +162,7 @@ fn who_looks_at_samples_is_told_of_the_waits() {
     skip_unless!(need_root_clock());
     let waits = Waits::recorded(&[]);
     let report = waits.scratch.pmuscope(["report", "-i", "x.data"]);
-    report.exits(0).prints("where threads wait").prints("see --by wait");
+    report.exits(0).prints("waits and wakeups").prints("see --by wait");
 }
 
 #[test]
@@ -240,7 +240,7 @@ fn without_rights_to_the_kernel_there_are_times_and_no_stacks() {
     let row = rows.iter().find(|row| key(row, "wait") == "[no stack]").unwrap();
     assert!(number(&row["longest_s"]) > 0.19 && row["run_queue_s"].is_null(), "{row}");
     let text = scratch.pmuscope(["report", "-i", "x.data", "--by", "wait"]);
-    text.exits(0).prints("recorded without stacks").prints("who woke threads was not recorded");
+    text.exits(0).prints("recorded without stacks").prints("wakeups were not recorded");
 }
 
 #[test]
@@ -358,8 +358,8 @@ fn the_page_has_the_numbers_of_the_text() {
         let is_it = |row: &&Vec<String>| row.last().is_some_and(|last| last.contains(name));
         blocked.iter().filter(is_it).collect::<Vec<_>>()
     };
-    assert!(named("schedule").iter().all(|row| row[0] == "0.00 %"), "{:?}", named("schedule"));
-    assert!(named("nanosleep").iter().any(|row| row[0] != "0.00 %"), "{blocked:?}");
+    assert!(named("schedule").iter().all(|row| row[0] == "0.00%"), "{:?}", named("schedule"));
+    assert!(named("nanosleep").iter().any(|row| row[0] != "0.00%"), "{blocked:?}");
 }
 
 #[test]

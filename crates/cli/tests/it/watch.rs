@@ -354,7 +354,7 @@ fn a_burst_is_counted_whole_or_its_first_line_says_how_many_there_were() {
         let says = lines[0].contains(" hits counted, ");
         assert!(hits < 4000 && says, "{text}");
         let has_estimate = ["all_the_time", "at_least"].map(|of| !json["targets"][0][of].is_null());
-        assert_eq!(has_estimate.contains(&true), lines[0].contains(" in all"), "{text}");
+        assert_eq!(has_estimate.contains(&true), lines[0].contains(" in total"), "{text}");
     }
     let is_known = !json["watch"]["slowdown"].is_null();
     assert_eq!(is_known, lines[1].contains("slowdown ~"), "{text}");

@@ -56,8 +56,8 @@ fn a_kept_recording_is_told_again_in_all_forms() {
     line().write(&scratch.path("x.data"));
     let text = scratch.pmuscope(["watch", "--input", "x.data"]).exits(0).stdout.clone();
     for expected in [
-        "writes of counters, process 100, 1.00 s, 1,000 hits counted, ~4,012 ±12 in all    x.data",
-        "every counted hit with new != 0 written down",
+        "writes of counters, process 100, 1.00 s, 1,000 hits counted, ~4,012 ± 12 in total    x.data",
+        "every counted hit with new != 0 recorded",
         "estimate: false sharing",
         "101 one",
     ] {

@@ -25,8 +25,9 @@ pub(super) fn results(
 ) -> Result<(Vec<JobFile>, Vec<Vec<u8>>), String> {
     let (mut pieces, mut contents) = (Vec::new(), Vec::new());
     let mut take = |name: String, path: &Path, mode: u32| {
-        let content = std::fs::read(path)
-            .map_err(|error| format!("cannot read {} after the command: {error}", path.display()))?;
+        let content = std::fs::read(path).map_err(|error| {
+            format!("cannot read {} after the command: {error}", path.display())
+        })?;
         pieces.push(JobFile { name, mode, bytes: content.len() as u64 });
         contents.push(content);
         Ok::<(), String>(())

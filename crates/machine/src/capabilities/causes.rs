@@ -213,8 +213,7 @@ pub(super) fn low_rate(facts: &Facts) -> Vec<CapabilityReason> {
     let Some(rate) = rate.filter(|&rate| rate < HIGH_RATE) else { return vec![] };
     let mut why = format!("kernel.perf_event_max_sample_rate is {rate}");
     if let Some(percent @ 1..100) = facts.limits.perf_cpu_time_max_percent {
-        why +=
-            &format!("; the kernel lowers it when sampling takes more than {percent}% of a CPU");
+        why += &format!("; the kernel lowers it when sampling takes more than {percent}% of a CPU");
     }
     one(
         format!("at most {rate} samples/s per CPU"),

@@ -241,9 +241,8 @@ fn what_is_not_there_is_named() {
         compare(&ring(), &options).unwrap_err().to_string()
     };
     assert!(
-        asked(Some("bananas"), "cycles").starts_with(
-            "cannot explain \"bananas\": no file has such a metric"
-        )
+        asked(Some("bananas"), "cycles")
+            .starts_with("cannot explain \"bananas\": no file has such a metric")
     );
     assert!(asked(None, "apples").starts_with("--cost: no file has event \"apples\""));
 }

@@ -134,9 +134,8 @@ impl Opening<'_> {
         };
         let can = event.cpus.as_ref()?;
         let nowhere = can.iter().all(|cpu| !cpus.contains(cpu));
-        nowhere.then(|| {
-            format!("{} is counted only on CPU {can}, not on {cpus}. Try: -a", event.name)
-        })
+        nowhere
+            .then(|| format!("{} is counted only on CPU {can}, not on {cpus}. Try: -a", event.name))
     }
 
     fn request(&self, event: &Event, index: usize, is_group: bool) -> EventRequest {

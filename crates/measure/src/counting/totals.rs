@@ -220,8 +220,7 @@ fn total(run: usize, counting: &Counting, readings: &[&Reading]) -> RunValue {
     for reading in readings {
         let Some(value) = reading.value else {
             why.get_or_insert_with(|| {
-                "no counter was free for it. Try: pmuscope sweep, or fewer events"
-                    .to_owned()
+                "no counter was free for it. Try: pmuscope sweep, or fewer events".to_owned()
             });
             continue;
         };

@@ -213,8 +213,7 @@ fn hold(view: &View, process: &ProcessView, fate: &Fate, plan: &mut Decision) {
     let own = plan.steps.iter_mut().find(|step| step.pid() == process.pid);
     if let Some(step @ Action::Leave { .. }) = own {
         let id = view.nodes[*node].id;
-        let reason =
-            format!("it is local on node {id}, and other moves must not displace it");
+        let reason = format!("it is local on node {id}, and other moves must not displace it");
         *step = Action::Pin { pid: process.pid, nodes: vec![id], hold: true, reason };
     }
 }

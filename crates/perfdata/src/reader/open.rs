@@ -251,9 +251,8 @@ impl OpenRequest<'_> {
         };
         let size = Fields::new(&front[8..read.max(8)], endian).u64().unwrap_or(0);
         if size != header::STREAM_SIZE {
-            let problem = format!(
-                "{size}; a stream has 16, and a perf.data file cannot be read from a pipe"
-            );
+            let problem =
+                format!("{size}; a stream has 16, and a perf.data file cannot be read from a pipe");
             let path = self.path.to_path_buf();
             return Err(ReadError::Header { path, field: "size", problem });
         }

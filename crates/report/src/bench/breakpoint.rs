@@ -18,17 +18,17 @@ const RECORD_BYTES: &str = "record_bytes";
 const WAYS: [(&str, &str); 5] = [
     ("nothing", "no breakpoint: the loop itself"),
     ("count", "counted"),
-    ("program", "counted by a program in the kernel"),
-    ("record", "a record with place, thread, time and address"),
-    ("stack", "a record with the call chain too"),
+    ("program", "counted by a BPF program"),
+    ("record", "a record with instruction, thread, time and address"),
+    ("stack", "the same with the call stack"),
 ];
 
 /// A row for each number of breakpoints, creators and threads.
 pub(super) fn show_thread(file: &RunFile, text: &mut BenchText<'_>) {
     text.lines(&format!(
-        "threads that inherit breakpoints, created, let go and joined: time for each thread\n\
-         {} runs of {} batches of threads, by so many creators at once · {}",
-        file.runs.len(),
+        "threads that inherit breakpoints are created, released and joined: time per thread\n\
+         {} of {} batches of threads, by parallel creators · {}",
+        number::counted(file.runs.len(), "run"),
         counted(file, "batches"),
         how(file),
     ));
@@ -41,7 +41,7 @@ pub(super) fn show_thread(file: &RunFile, text: &mut BenchText<'_>) {
         label("parallelism", "parallelism"),
         label("threads", "threads"),
         runs(),
-        per_unit("µs/op ±95 %", 1e6),
+        per_unit("µs/op (95% CI)", 1e6),
         figure("µs/op/cpu", each),
         mean("total, s", metric::TIME),
         of_none(file),
@@ -52,9 +52,9 @@ pub(super) fn show_thread(file: &RunFile, text: &mut BenchText<'_>) {
 /// A row for each number of threads that wait and that run, with a breakpoint and without.
 pub(super) fn show_enable(file: &RunFile, text: &mut BenchText<'_>) {
     text.lines(&format!(
-        "a breakpoint that threads have inherited, switched off and on: time for both; 0 is an event that \
-         counts nothing\n{} runs of {} times · {}",
-        file.runs.len(),
+        "an inherited breakpoint is disabled and enabled: time for both; 0 breakpoints: an event that counts \
+         nothing\n{} of {} times · {}",
+        number::counted(file.runs.len(), "run"),
         counted(file, "switches"),
         how(file),
     ));
@@ -63,7 +63,7 @@ pub(super) fn show_enable(file: &RunFile, text: &mut BenchText<'_>) {
         label("passive", "passive"),
         label("active", "active"),
         runs(),
-        per_unit("µs/op ±95 %", 1e6),
+        per_unit("µs/op (95% CI)", 1e6),
         mean("total, s", metric::TIME),
         of_none(file),
     ];
@@ -73,7 +73,7 @@ pub(super) fn show_enable(file: &RunFile, text: &mut BenchText<'_>) {
 /// A row for each way to treat a hit.
 pub(super) fn show_hit(file: &RunFile, text: &mut BenchText<'_>) {
     text.lines(&format!(
-        "a thread that writes a word with a breakpoint on it: time for each write\n\
+        "a thread writes a word with a breakpoint on it: time per write\n\
          {} of {} writes · {}",
         number::counted(file.runs.len(), "run"),
         counted(file, "hits"),
@@ -86,7 +86,7 @@ pub(super) fn show_hit(file: &RunFile, text: &mut BenchText<'_>) {
     let fields = vec![
         name("hit", |arm: &BenchArm| arm.label(ARM)),
         runs(),
-        per_unit("µs/hit ±95 %", 1e6),
+        per_unit("µs/hit (95% CI)", 1e6),
         figure("B/record", |arm: &BenchArm| Some(three_digits(arm.mean(RECORD_BYTES)?.value))),
         what(&WAYS),
     ];
@@ -98,7 +98,7 @@ fn how(file: &RunFile) -> String {
     let n = runs_per_arm(file);
     match file.parameters.contains_key("slots") {
         true => {
-            format!("means of n = {n} · {} slots for breakpoints found", parameter(file, "slots"))
+            format!("means of n = {n} · {} debug registers found", parameter(file, "slots"))
         }
         false => format!("means of n = {n}"),
     }
@@ -107,7 +107,7 @@ fn how(file: &RunFile) -> String {
 /// How many times as long as without a breakpoint, by rounds.
 fn of_none<'a>(file: &RunFile) -> Field<'a, BenchArm> {
     let groups = versus(file, BREAKPOINTS, "0");
-    figure("of no breakpoint", move |arm: &BenchArm| {
+    figure("vs no breakpoint", move |arm: &BenchArm| {
         let mut conditions = arm.labels.clone();
         let breakpoints = conditions.remove(BREAKPOINTS)?;
         let group = groups.iter().find(|group| group.labels == conditions)?;
@@ -157,16 +157,19 @@ mod tests {
         ];
         let mut file = file(&arms, &[("batches", "1000"), ("slots", "4")]);
         file.notices.push("-p 64 -t 512: at most 57 of 64 batches at the same time".into());
+        crate::widths::fits("bench-breakpoint", |style| {
+            BenchKind::BreakpointThread.text(&file, style)
+        });
         insta::assert_snapshot!(BenchKind::BreakpointThread.text(&file, &Style::PLAIN), @r"
-        threads that inherit breakpoints, created, let go and joined: time for each thread
-        15 runs of 1,000 batches of threads, by so many creators at once · means of n = 3 · 4 slots for breakpoints found
+        threads that inherit breakpoints are created, released and joined: time per thread
+        15 runs of 1,000 batches of threads, by parallel creators · means of n = 3 · 4 debug registers found
 
-        breakpoints  parallelism  threads  n  µs/op ±95 %   µs/op/cpu        total, s  of no breakpoint
-                  0            2       16  3    55.6 ±1.4  111.1 ±2.7  0.0556 ±0.0014                 -
-                  4            2       16  3    83.8 ±2.1      168 ±4  0.0838 ±0.0021              1.51
-                  0           64       64  3    60.6 ±1.5   3,878 ±95  0.0606 ±0.0015                 -
-                  0           64      512  3    60.6 ±1.5   3,878 ±95  0.0606 ±0.0015                 -
-                  4           64      512  3    90.9 ±2.2  5,818 ±143  0.0909 ±0.0022              1.50
+        breakpoints  parallelism  threads  n  µs/op (95% CI)    µs/op/cpu         total, s  vs no breakpoint
+                  0            2       16  3      55.6 ± 1.4  111.1 ± 2.7  0.0556 ± 0.0014                 -
+                  4            2       16  3      83.8 ± 2.1      168 ± 4  0.0838 ± 0.0021              1.51
+                  0           64       64  3      60.6 ± 1.5   3,878 ± 95  0.0606 ± 0.0015                 -
+                  0           64      512  3      60.6 ± 1.5   3,878 ± 95  0.0606 ± 0.0015                 -
+                  4           64      512  3      90.9 ± 2.2  5,818 ± 143  0.0909 ± 0.0022              1.50
 
         -p 64 -t 512: at most 57 of 64 batches at the same time
         ");
@@ -178,13 +181,16 @@ mod tests {
             |breakpoints| [("breakpoints", breakpoints), ("passive", "8"), ("active", "1")];
         let arms = [(&labels("1")[..], 0.2), (&labels("0")[..], 0.15)];
         let file = file(&arms, &[("switches", "1000"), ("slots", "4")]);
+        crate::widths::fits("bench-breakpoint-2", |style| {
+            BenchKind::BreakpointEnable.text(&file, style)
+        });
         insta::assert_snapshot!(BenchKind::BreakpointEnable.text(&file, &Style::PLAIN), @r"
-        a breakpoint that threads have inherited, switched off and on: time for both; 0 is an event that counts nothing
-        6 runs of 1,000 times · means of n = 3 · 4 slots for breakpoints found
+        an inherited breakpoint is disabled and enabled: time for both; 0 breakpoints: an event that counts nothing
+        6 runs of 1,000 times · means of n = 3 · 4 debug registers found
 
-        breakpoints  passive  active  n  µs/op ±95 %      total, s  of no breakpoint
-                  0        8       1  3       152 ±4  0.151 ±0.004                 -
-                  1        8       1  3       202 ±5  0.202 ±0.005              1.33
+        breakpoints  passive  active  n  µs/op (95% CI)       total, s  vs no breakpoint
+                  0        8       1  3         152 ± 4  0.151 ± 0.004                 -
+                  1        8       1  3         202 ± 5  0.202 ± 0.005              1.33
         ");
     }
 
@@ -201,16 +207,19 @@ mod tests {
         let mut file = file(&arms, &[("hits", "1000"), ("slots", "4")]);
         let counted = file.runs.iter_mut().find(|run| run.labels["arm"] == "count").unwrap();
         counted.why = Some("the breakpoint counted 999 of 1000 hits".into());
+        crate::widths::fits("bench-breakpoint-3", |style| {
+            BenchKind::BreakpointHit.text(&file, style)
+        });
         insta::assert_snapshot!(BenchKind::BreakpointHit.text(&file, &Style::PLAIN), @r"
-        a thread that writes a word with a breakpoint on it: time for each write
-        15 runs of 1,000 writes · means of n = 3 · 4 slots for breakpoints found
+        a thread writes a word with a breakpoint on it: time per write
+        15 runs of 1,000 writes · means of n = 3 · 4 debug registers found
 
-        hit      n        µs/hit ±95 %  B/record  what
-        nothing  3  0.001010 ±0.000025         -  no breakpoint: the loop itself
-        count    2          1.22 ±0.08         -  counted
-        program  3          1.41 ±0.03         -  counted by a program in the kernel
-        record   3          2.52 ±0.06      48.0  a record with place, thread, time and address
-        stack    3          3.53 ±0.09      48.0  a record with the call chain too
+        hit      n      µs/hit (95% CI)  B/record  what
+        nothing  3  0.001010 ± 0.000025         -  no breakpoint: the loop itself
+        count    2          1.22 ± 0.08         -  counted
+        program  3          1.41 ± 0.03         -  counted by a BPF program
+        record   3          2.52 ± 0.06      48.0  a record with instruction, thread, time and address
+        stack    3          3.53 ± 0.09      48.0  the same with the call stack
 
         1 run of count failed: the breakpoint counted 999 of 1000 hits
         ");

@@ -46,7 +46,7 @@ pub(super) fn show(file: &RunFile, text: &mut BenchText<'_>) {
         Field::text("recorder", arm).rigid(),
         Field::text("condition", move |slope| Some(others(slope))).rigid(),
         figure("n", |slope: &Slope| Some(slope.estimate.n.to_string())),
-        figure("µs per further sample", |slope: &Slope| {
+        figure("µs per extra sample", |slope: &Slope| {
             Some(value(&scaled(slope.estimate, 1e6), "µs"))
         }),
     ];
@@ -61,7 +61,7 @@ fn head(file: &RunFile, groups: &[ArmGroup]) -> String {
     }
     let _ = write!(
         out,
-        ", {}; {} in {}, {}\n{} · {} failed · medians; ratio to {BASE} of the same round, ±95 %",
+        ", {}; {} in {}, {}\n{} · {} failed · medians; ratio to {BASE} of the same round, 95% CI",
         cut(&parameter(file, "workload"), LONGEST_COMMAND),
         number::counted(arms, "arm"),
         number::counted(rounds(file), "round"),
@@ -147,8 +147,7 @@ fn verdicts(file: &RunFile, group: &ArmGroup) -> Vec<String> {
     });
     if let Some((best, points)) = difference {
         lines.push(format!(
-            "{OURS} less {best}, the fastest of perf's by its ratio: {} points of {BASE}'s time \
-             in {}.",
+            "{OURS} minus {best}, perf's fastest by ratio: {} points of {BASE}'s time in {}.",
             value(&scaled(points, 100.0), "points"),
             number::counted(points.n, "round"),
         ));
@@ -160,8 +159,7 @@ fn verdicts(file: &RunFile, group: &ArmGroup) -> Vec<String> {
         .and_then(|g| g.arm(OURS)?.figure("us_per_sample")?.ratio);
     if let Some(ratio) = ours {
         lines.push(format!(
-            "{OURS} takes {} of the CPU time per sample that {THEIR_DEFAULT} takes, start and end \
-             included.",
+            "{OURS} takes {} times the CPU time per sample of {THEIR_DEFAULT}, start and end included.",
             value(&ratio, "ratio")
         ));
     }
@@ -239,8 +237,11 @@ mod tests {
         figure("major_faults", "", Origin::Kernel, Ok(0.0));
         if arm != BASE {
             figure("tool_cpu", "s", Origin::Derived, Ok(cpu));
-            let edges =
-                if arm.starts_with(THEIRS) { Err("perf does not tell".into()) } else { Ok(0.3) };
+            let edges = if arm.starts_with(THEIRS) {
+                Err("perf does not report it".into())
+            } else {
+                Ok(0.3)
+            };
             figure("tool_edges", "s", Origin::Recording, edges.clone());
             figure("us_per_sample", "µs", Origin::Derived, Ok(cpu / samples * 1e6));
             figure("us_per_sample_steady", "µs", Origin::Recording, edges.map(|_| us));
@@ -267,17 +268,18 @@ mod tests {
             why: "the frequency governor of CPU 0-87 is powersave".into(),
             fix: Some("sudo cpupower frequency-set -g performance".into()),
         });
+        crate::widths::fits("bench-capture", |style| BenchKind::Capture.text(&file, style));
         insta::assert_snapshot!(BenchKind::Capture.text(&file, &Style::PLAIN), @r"
         cpu-clock at 25,000/s on 88 CPUs, ./bt.B.x; 5 arms in 8 rounds, 48 min 20 s
-        80 runs · 2 failed · medians; ratio to BASE of the same round, ±95 %
+        80 runs · 2 failed · medians; ratio to BASE of the same round, 95% CI
 
         seconds 10
-        workload         base s  own clock s             ratio  base s  wall s             ratio    user s  system s  faults     peak  mops Mop/s
-        BASE                  -        10.34                 -       -   10.72                 -    899.45      1.50  57,939  205 MiB      64,000
-        SERIAL-SYS        10.34        13.15  1.27189 ±0.00013   10.72   13.53  1.26225 ±0.00017  1,144.00      1.50  57,939  205 MiB      50,400
-        DEFAULT           10.34        10.38      1.004 ±0.005   10.72   10.76      1.004 ±0.005    903.03      1.50  57,939  205 MiB      63,900
-        PERF-DEFAULT      10.34        10.54      1.020 ±0.005   10.72   10.92      1.019 ±0.005    917.09      1.50  57,939  205 MiB      62,700
-        PERF-SERIAL-CPU   10.34        10.39      1.005 ±0.005   10.72   10.77      1.005 ±0.005    904.05      1.50  57,939  205 MiB      63,700
+        workload         base s  own clock s              ratio  base s  wall s              ratio    user s  system s  faults     peak  mops Mop/s
+        BASE                  -        10.34                  -       -   10.72                  -    899.45      1.50  57,939  205 MiB      64,000
+        SERIAL-SYS        10.34        13.15  1.27189 ± 0.00013   10.72   13.53  1.26225 ± 0.00017  1,144.00      1.50  57,939  205 MiB      50,400
+        DEFAULT           10.34        10.38      1.004 ± 0.005   10.72   10.76      1.004 ± 0.005    903.03      1.50  57,939  205 MiB      63,900
+        PERF-DEFAULT      10.34        10.54      1.020 ± 0.005   10.72   10.92      1.019 ± 0.005    917.09      1.50  57,939  205 MiB      62,700
+        PERF-SERIAL-CPU   10.34        10.39      1.005 ± 0.005   10.72   10.77      1.005 ± 0.005    904.05      1.50  57,939  205 MiB      63,700
 
         recorder            samples  lost  throttled  CPU s  edges s  µs/sample  steady       file  B/sample
         SERIAL-SYS       22,000,000     0          0   11.3    0.300      0.514   0.500  1,010 MiB      48.0
@@ -285,16 +287,16 @@ mod tests {
         PERF-DEFAULT     22,000,000    17          0   10.8        -      0.493       -  1,010 MiB      48.0
         PERF-SERIAL-CPU  22,000,000     0          0   64.1        -       2.91       -  1,010 MiB      48.0
 
-        DEFAULT less PERF-SERIAL-CPU, the fastest of perf's by its ratio: -0.6 ±0.5 points of BASE's time in 8 rounds.
-        DEFAULT takes 0.2704 ±0.0013 of the CPU time per sample that PERF-DEFAULT takes, start and end included.
+        DEFAULT minus PERF-SERIAL-CPU, perf's fastest by ratio: -0.6 ± 0.5 points of BASE's time in 8 rounds.
+        DEFAULT takes 0.2704 ± 0.0013 times the CPU time per sample of PERF-DEFAULT, start and end included.
 
         seconds 60
-        workload         base s  own clock s         ratio  base s  wall s         ratio    user s  system s  faults     peak  mops Mop/s
-        BASE                  -        62.19             -       -   62.57             -  5,410.73      1.50  57,939  205 MiB      64,000
-        SERIAL-SYS        62.19        78.72  1.272 ±0.006   62.57   79.10  1.270 ±0.006  6,848.68      1.50  57,939  205 MiB      50,400
-        DEFAULT           62.19        62.14  0.999 ±0.005   62.57   62.52  0.999 ±0.005  5,406.09      1.50  57,939  205 MiB      63,900
-        PERF-DEFAULT      62.19        63.41  1.020 ±0.005   62.57   63.79  1.019 ±0.005  5,516.90      1.50  57,939  205 MiB      62,700
-        PERF-SERIAL-CPU   62.19        62.21  1.000 ±0.005   62.57   62.59  1.000 ±0.005  5,412.22      1.50  57,939  205 MiB      63,700
+        workload         base s  own clock s          ratio  base s  wall s          ratio    user s  system s  faults     peak  mops Mop/s
+        BASE                  -        62.19              -       -   62.57              -  5,410.73      1.50  57,939  205 MiB      64,000
+        SERIAL-SYS        62.19        78.72  1.272 ± 0.006   62.57   79.10  1.270 ± 0.006  6,848.68      1.50  57,939  205 MiB      50,400
+        DEFAULT           62.19        62.14  0.999 ± 0.005   62.57   62.52  0.999 ± 0.005  5,406.09      1.50  57,939  205 MiB      63,900
+        PERF-DEFAULT      62.19        63.41  1.020 ± 0.005   62.57   63.79  1.019 ± 0.005  5,516.90      1.50  57,939  205 MiB      62,700
+        PERF-SERIAL-CPU   62.19        62.21  1.000 ± 0.005   62.57   62.59  1.000 ± 0.005  5,412.22      1.50  57,939  205 MiB      63,700
 
         recorder             samples  lost  throttled  CPU s  edges s  µs/sample  steady      file  B/sample
         SERIAL-SYS       132,000,000     0          0   66.3    0.300      0.502   0.500  5.90 GiB      48.0
@@ -302,14 +304,14 @@ mod tests {
         PERF-DEFAULT     132,000,000    17          0   63.6        -      0.482       -  5.90 GiB      48.0
         PERF-SERIAL-CPU  132,000,000     0          0    383        -       2.90       -  5.90 GiB      48.0
 
-        DEFAULT less PERF-SERIAL-CPU, the fastest of perf's by its ratio: -0.1 ±0.5 points of BASE's time in 8 rounds.
-        DEFAULT takes 0.2532 ±0.0013 of the CPU time per sample that PERF-DEFAULT takes, start and end included.
+        DEFAULT minus PERF-SERIAL-CPU, perf's fastest by ratio: -0.1 ± 0.5 points of BASE's time in 8 rounds.
+        DEFAULT takes 0.2532 ± 0.0013 times the CPU time per sample of PERF-DEFAULT, start and end included.
 
-        recorder         condition  n  µs per further sample
-        SERIAL-SYS                  8         0.4995 ±0.0019
-        DEFAULT                     8         0.1200 ±0.0004
-        PERF-DEFAULT                8         0.4802 ±0.0022
-        PERF-SERIAL-CPU             8           2.895 ±0.012
+        recorder         condition  n  µs per extra sample
+        SERIAL-SYS                  8      0.4995 ± 0.0019
+        DEFAULT                     8      0.1200 ± 0.0004
+        PERF-DEFAULT                8      0.4802 ± 0.0022
+        PERF-SERIAL-CPU             8        2.895 ± 0.012
 
         PERF-AIO1-CPU was left out: perf is not installed
         2 runs of BASE failed: exit status 1: no
@@ -321,11 +323,12 @@ mod tests {
     fn a_file_without_runs_is_no_table() {
         let tool = Program { name: "pmuscope".into(), version: "0.1.0".into() };
         let file = RunFile::new(tool, vec![], UNIX_EPOCH);
+        crate::widths::fits("bench-capture-2", |style| BenchKind::Capture.text(&file, style));
         insta::assert_snapshot!(BenchKind::Capture.text(&file, &Style::PLAIN), @r"
         - at -/s, -; 0 arms in 0 rounds, 0 s
-        0 runs · 0 failed · medians; ratio to BASE of the same round, ±95 %
+        0 runs · 0 failed · medians; ratio to BASE of the same round, 95% CI
 
-        Not all runs were made: not finished.
+        Some runs are missing: not finished.
         ");
     }
 }

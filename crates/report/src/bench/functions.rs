@@ -62,7 +62,7 @@ pub(super) fn show(file: &RunFile, text: &mut BenchText<'_>) {
 fn head(file: &RunFile) -> String {
     format!(
         "function-mix for {} s under each arm, each function alone for {} s; cycles with {}\n\
-         {} in {}, {} · {} failed · one window or sample in {} cycles · ±95 %{}",
+         {} in {}, {} · {} failed · one window or sample in {} cycles · 95% CI{}",
         parameter(file, "seconds"),
         parameter(file, "alone"),
         parameter(file, "counters"),
@@ -132,7 +132,7 @@ fn windows(file: &RunFile, kept: &Accuracy, text: &mut BenchText<'_>) {
 fn costs(file: &RunFile, text: &mut BenchText<'_>) {
     if let Some(name) = emulator(file) {
         text.notes.push(format!(
-            "Emulated by {name}: counts are exact, times and what recording takes are the emulator's."
+            "Emulated by {name}: counts are exact; times and overhead are the emulator's."
         ));
     }
     let groups = versus(file, ARM, BASE);
@@ -152,13 +152,13 @@ fn costs(file: &RunFile, text: &mut BenchText<'_>) {
         median("rounds /s", "rounds_per_second", three_digits),
         figure("slower times", slower),
     ];
-    let title = format!("what it takes: medians of {}", number::counted(rounds(file), "round"));
+    let title = format!("overhead: medians of {}", number::counted(rounds(file), "round"));
     text.table(&title, fields, arms.iter().copied());
     for arm in arms {
         let times = arm.figure("throttled").and_then(|figure| figure.median);
         if let Some(times) = times.filter(|times| *times > 0.0) {
             text.notes.push(format!(
-                "{} cannot be sustained here: the kernel suspended sampling {} times in a run.",
+                "{} cannot be sustained here: the kernel throttled sampling {} times per run.",
                 arm.name,
                 exact(times)
             ));
@@ -240,28 +240,29 @@ mod tests {
 
     #[test]
     fn errors_are_told_by_metric_function_and_arm() {
+        crate::widths::fits("bench-functions", |style| BenchKind::Functions.text(&file(), style));
         insta::assert_snapshot!(BenchKind::Functions.text(&file(), &Style::PLAIN), @r"
         function-mix for 2 s under each arm, each function alone for 0.5 s; cycles with instructions
-        5 runs in 1 round, 12.0 s · 0 failed · one window or sample in 1,000,000 cycles · ±95 % · emulated
+        5 runs in 1 round, 12.0 s · 0 failed · one window or sample in 1,000,000 cycles · 95% CI · emulated
 
         CPI: cycles per instruction, error in % of the function alone
-        function                  alone  PLAIN-LONG  STROBE-300
-        nops           0.25000 ±0.00025       ~+700    0.0 ±2.0
-        pointer_chase       30.00 ±0.03     ~+1,900   +1.0 ±2.0
+        function                   alone  PLAIN-LONG  STROBE-300
+        nops           0.25000 ± 0.00025       ~+700   0.0 ± 2.0
+        pointer_chase       30.00 ± 0.03     ~+1,900  +1.0 ± 2.0
 
         windows that count, of all that end in the function; alone, all
         function       alone   PLAIN-LONG   STROBE-300
         nops             500  900 / 1,000  900 / 1,000
         pointer_chase    500  900 / 1,000  900 / 1,000
 
-        what it takes: medians of 1 round
+        overhead: medians of 1 round
         arm         samples  lost  throttled     file  analysis CPU s  rounds /s  slower times
         BASE              -     -          -        -               -      1,000             -
         PLAIN-LONG    4,000     0          7  625 KiB          0.0310        990          1.01
         STROBE-300    4,000     0          0  625 KiB          0.0310        990          1.01
 
-        Emulated by QEMU TCG: counts are exact, times and what recording takes are the emulator's.
-        PLAIN-LONG cannot be sustained here: the kernel suspended sampling 7 times in a run.
+        Emulated by QEMU TCG: counts are exact; times and overhead are the emulator's.
+        PLAIN-LONG cannot be sustained here: the kernel throttled sampling 7 times per run.
         ");
     }
 
@@ -270,6 +271,6 @@ mod tests {
         let tool = Program { name: "pmuscope".into(), version: "0.1.0".into() };
         let file = RunFile::new(tool, vec![], UNIX_EPOCH);
         let text = BenchKind::Functions.text(&file, &Style::PLAIN);
-        assert!(text.ends_with("Not all runs were made: not finished.\n"), "{text}");
+        assert!(text.ends_with("Some runs are missing: not finished.\n"), "{text}");
     }
 }

@@ -19,15 +19,15 @@ const MATRICES: [(&str, &str, &str, &str); 8] = [
     ("zero", "memset", BANDWIDTH, "GB/s"),
     ("copy", "copy", BANDWIDTH, "GB/s"),
     ("copy-stream", "copy past the caches", BANDWIDTH, "GB/s"),
-    ("latency", "one thread that waits for each load", LOAD_TIME, "ns/load"),
+    ("latency", "dependent loads, one thread", LOAD_TIME, "ns/load"),
 ];
 
 /// A matrix for each figure, latency by load.
 pub(super) fn show(file: &RunFile, text: &mut BenchText<'_>) {
     let bytes = parameter(file, "bytes").parse().map_or("-".to_owned(), number::bytes);
     text.lines(&format!(
-        "memory from the CPUs of a node to that of each node: {bytes} in each run, huge pages {}\n{} runs of {} \
-         s · means of n = {}, ±95 % · GB: 10^9 bytes loaded and stored",
+        "memory access from CPUs of one NUMA node to memory of each: {bytes} per run, huge pages {}\n{} runs of {} \
+         s · means of n = {}, 95% CI · GB: 10^9 bytes loaded and stored",
         parameter(file, "thp"),
         file.runs.len(),
         parameter(file, "seconds"),
@@ -47,7 +47,7 @@ pub(super) fn show(file: &RunFile, text: &mut BenchText<'_>) {
     let mut points = arms(&loaded, &["pause_ns", "cpus", "memory"]);
     points.reverse();
     let node = distinct(&loaded, "cpus").join(",");
-    let title = format!("node {node}: one thread waits for each load while the others read");
+    let title = format!("node {node}: dependent loads in one thread while the others read");
     let fields = vec![
         label("pause, ns per 64 KiB", "pause_ns"),
         mean("others, GB/s", BANDWIDTH),
@@ -118,23 +118,24 @@ mod tests {
         ]);
         file.notices.push("node 2 has no CPU that this process may use".into());
         file.finish(0);
+        crate::widths::fits("bench-memory", |style| BenchKind::Memory.text(&file, style));
         insta::assert_snapshot!(BenchKind::Memory.text(&file, &Style::PLAIN), @r"
-        memory from the CPUs of a node to that of each node: 1 GiB in each run, huge pages always
-        18 runs of 1 s · means of n = 3, ±95 % · GB: 10^9 bytes loaded and stored
+        memory access from CPUs of one NUMA node to memory of each: 1 GiB per run, huge pages always
+        18 runs of 1 s · means of n = 3, 95% CI · GB: 10^9 bytes loaded and stored
 
         read, GB/s
-        CPUs of node   memory 0  memory 10
-        0             50.5 ±1.2  20.2 ±0.5
-        10            21.2 ±0.5          -
+        CPUs of node    memory 0   memory 10
+        0             50.5 ± 1.2  20.2 ± 0.5
+        10            21.2 ± 0.5           -
 
-        one thread that waits for each load, ns/load
-        CPUs of node   memory 0
-        0             90.9 ±2.2
+        dependent loads, one thread, ns/load
+        CPUs of node    memory 0
+        0             90.9 ± 2.2
 
-        node 0: one thread waits for each load while the others read
-        pause, ns per 64 KiB  others, GB/s    ns/load
-                     100,000    2.02 ±0.05  91.9 ±2.3
-                           0     45.4 ±1.1     182 ±4
+        node 0: dependent loads in one thread while the others read
+        pause, ns per 64 KiB  others, GB/s     ns/load
+                     100,000   2.02 ± 0.05  91.9 ± 2.3
+                           0    45.4 ± 1.1     182 ± 4
 
         node 2 has no CPU that this process may use
         ");

@@ -27,7 +27,7 @@ use crate::escape::escape;
 use crate::number;
 use crate::runs::{distinct, scaled, value};
 use crate::sheet::{Field, FieldKind, Sheet, Value};
-use crate::style::{Paint, Style, wrap};
+use crate::style::{Paint, Style, wrap, wrap_lines};
 
 pub use slots_plot::{slots_page, slots_svg};
 
@@ -92,7 +92,7 @@ struct BenchText<'s> {
 impl BenchText<'_> {
     /// Adds lines as they are.
     fn lines(&mut self, lines: &str) {
-        self.out.push_str(lines);
+        self.out.push_str(&wrap_lines(lines, self.style.width, 2));
         self.out.push('\n');
     }
 
@@ -133,7 +133,7 @@ impl BenchText<'_> {
             let fix = concern.fix.as_ref().map_or(String::new(), |fix| format!(" Try: {fix}"));
             format!("{}: {}.{fix}", concern.why, concern.effect)
         }));
-        notes.extend(file.why.as_ref().map(|why| format!("Not all runs were made: {why}.")));
+        notes.extend(file.why.as_ref().map(|why| format!("Some runs are missing: {why}.")));
         self.sentences(&notes);
         self.style.text(&self.out).into_owned()
     }
@@ -183,6 +183,8 @@ fn figure<'a, R>(
     Field::new(head, FieldKind::Number, move |row| {
         get(row).map_or(Value::Missing, |text| Value::Text(text.into()))
     })
+    // Of a table that is too wide, the last columns are left out.
+    .optional(1)
 }
 
 /// A column of names.
@@ -319,9 +321,10 @@ fn across<'a>(
 
 /// What an arm is, by its name.
 fn what<'a>(words: &'static [(&'static str, &'static str)]) -> Field<'a, BenchArm> {
-    name("what", move |arm: &BenchArm| {
-        words.iter().find(|(name, _)| *name == arm.label(ARM)).map_or("-", |(_, what)| what)
+    Field::text("what", move |arm: &BenchArm| {
+        words.iter().find(|(name, _)| *name == arm.label(ARM)).map(|(_, what)| *what)
     })
+    .sentence()
 }
 
 fn three_digits(value: f64) -> String {

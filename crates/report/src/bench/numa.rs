@@ -52,7 +52,7 @@ pub(super) fn show(file: &RunFile, text: &mut BenchText<'_>) {
     }
     if text.out.contains('*') {
         text.lines(
-            "\n* the best of a row, unlike all others of it (Welch's test, Holm, 5 %); best and worst are bounds",
+            "\n* best of the row, different from all others (Welch's test, Holm, 5%); best and worst are bounds",
         );
     }
     text.notes.extend(failed(file));
@@ -100,16 +100,12 @@ fn head(file: &RunFile) -> String {
     let nodes: Option<u64> = parameter(file, "nodes").parse().ok();
     format!(
         "placement on {}: {} runs, {} of each test and policy, {}{}\n\
-         {converged}watching: {of_one} of a CPU · counters are the whole machine's",
-        nodes.map_or("-".to_owned(), |nodes| number::counted(nodes, "node")),
+         {converged}monitoring overhead: {of_one} of one CPU · counters are machine-wide",
+        nodes.map_or("-".to_owned(), |nodes| number::counted(nodes, "NUMA node")),
         file.runs.len(),
         runs_per_arm(file),
         number::duration(file.duration_s),
-        if emulated {
-            " · emulated: speeds mean nothing here, seconds are the guest's"
-        } else {
-            ""
-        },
+        if emulated { " · emulated: speeds are meaningless, seconds are guest time" } else { "" },
     )
 }
 
@@ -119,8 +115,8 @@ fn failed(file: &RunFile) -> impl Iterator<Item = String> {
         let label = |key: &str| run.labels.get(key).map_or("-", |name| name);
         let why = match (&run.why, run.exit) {
             (Some(why), _) => why.clone(),
-            (None, Some(status)) => format!("it ended with status {status}"),
-            (None, None) => "it has no status".to_owned(),
+            (None, Some(status)) => format!("exit status {status}"),
+            (None, None) => "no exit status".to_owned(),
         };
         format!("{} under {} failed: {why}.", label(TEST), label(POLICY))
     })
@@ -186,7 +182,7 @@ fn fields<'r>() -> Vec<Field<'r, PolicyRow<'r>>> {
         figure("n", move |row| Some(n(row).to_string())),
         median("locality", "locality_mean", share),
         median("placed", "placed_mean", share),
-        median("at the end", "placed", share),
+        median("final", "placed", share),
         figure("converged s", |row: &PolicyRow<'_>| Some(row.converged.clone())),
         median("GB/s", "speed", three_digits),
         ratio("of best", "speed"),
@@ -200,7 +196,7 @@ fn fields<'r>() -> Vec<Field<'r, PolicyRow<'r>>> {
         median("local", "hint_faults_local", percent),
         median("MiB moved", "bytes_moved", |bytes| three_digits(bytes / MIB)),
         median("moves/page", "moves_per_page", share),
-        median("watching s", "monitor", three_digits),
+        median("monitor s", "monitor", three_digits),
     ]
 }
 
@@ -384,14 +380,15 @@ mod tests {
 
     #[test]
     fn placement_and_cost_stand_in_one_row() {
+        crate::widths::fits("bench-numa", |style| BenchKind::Numa.text(&file(), style));
         insta::assert_snapshot!(BenchKind::Numa.text(&file(), &Style::PLAIN), @r"
-        placement on 2 nodes: 9 runs, 3 of each test and policy, 1 min 35 s
-        converged: within 5 % of the best binding for 2 s, threads and memory · watching: 0.20 % of a CPU · counters are the whole machine's
+        placement on 2 NUMA nodes: 9 runs, 3 of each test and policy, 1 min 35 s
+        converged: within 5% of the best binding for 2 s, threads and memory · monitoring overhead: 0.20% of one CPU · counters are machine-wide
 
-        test             policy  n  locality  placed  at the end     converged s  GB/s  of best  spread  user s  system s  balancer s  minor faults  PTE updates  hint faults  local  MiB moved  moves/page  watching s
-        2x3-convergence  best    3      0.98    0.99        0.99               -     -        -       -       -     0.110           -             -            -            -      -          0        0.00      0.0200
-                         off     3      0.48    0.49        0.49          > 10.0     -        -       -       -     0.110           -             -            -            -      -          0        0.00      0.0200
-                         on      3      0.96    0.97        0.97  3.50 in 2 of 3     -        -       -       -     0.610        1.50             -            -            -      -       16.0        0.25      0.0200
+        test             policy  n  locality  placed  final     converged s  GB/s  of best  spread  user s  system s  balancer s  minor faults  PTE updates  hint faults  local  MiB moved  moves/page  monitor s
+        2x3-convergence  best    3      0.98    0.99   0.99               -     -        -       -       -     0.110           -             -            -            -      -          0        0.00     0.0200
+                         off     3      0.48    0.49   0.49          > 10.0     -        -       -       -     0.110           -             -            -            -      -          0        0.00     0.0200
+                         on      3      0.96    0.97   0.97  3.50 in 2 of 3     -        -       -       -     0.610        1.50             -            -            -      -       16.0        0.25     0.0200
 
         2x3-convergence: 2 x 3 threads, 32 MiB per process, both; fits one node
 
@@ -411,7 +408,7 @@ mod tests {
         test             best  off    on
         2x3-convergence     -    -  1.50
 
-        * the best of a row, unlike all others of it (Welch's test, Holm, 5 %); best and worst are bounds
+        * best of the row, different from all others (Welch's test, Holm, 5%); best and worst are bounds
 
         one thing was left out
         ");

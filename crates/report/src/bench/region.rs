@@ -30,7 +30,7 @@ pub(super) fn show(file: &RunFile, text: &mut BenchText<'_>) {
     let fields = vec![
         name("arm", |arm: &BenchArm| arm.label(ARM)),
         runs(),
-        per_unit("µs ±95 %", 1e6),
+        per_unit("µs (95% CI)", 1e6),
         figure("of read", of_read),
         what(&ARMS),
     ];
@@ -70,17 +70,18 @@ mod tests {
             file.add(index, &labels, metric::TIME, ("s", Origin::Clock), Ok(micro * 1e-6 * 1e5));
         }
         file.finish(0);
+        crate::widths::fits("bench-region", |style| BenchKind::Region.text(&file, style));
         insta::assert_snapshot!(BenchKind::Region.text(&file, &Style::PLAIN), @r"
         entry and exit of an empty region that counts task-clock,page-faults
         8 runs of 100,000 entries · means
 
-        arm          n          µs ±95 %  of read  what
-        nothing      2  0.00050 ±0.00003      0 %  the loop itself
-        read         2        0.80 ±0.05    100 %  two read(2) of the group
-        user         0                 -        -  two reads in user space
-        region-read  2        1.00 ±0.06    125 %  a region, by read(2)
-        region-user  0                 -        -  a region, in user space
-        nested       2        1.06 ±0.07    131 %  a region in a region, each
+        arm          n        µs (95% CI)  of read  what
+        nothing      2  0.00050 ± 0.00003       0%  the loop itself
+        read         2        0.80 ± 0.05     100%  two read(2) of the group
+        user         0                  -        -  two reads in user space
+        region-read  2        1.00 ± 0.06     125%  a region, by read(2)
+        region-user  0                  -        -  a region, in user space
+        nested       2        1.06 ± 0.07     131%  a region in a region, each
 
         Not read in user space: no PMU
         ");

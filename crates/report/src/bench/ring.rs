@@ -12,8 +12,8 @@ const MPPS: &str = "mpps";
 /// A row per arm.
 pub(super) fn show(file: &RunFile, text: &mut BenchText<'_>) {
     text.lines(&format!(
-        "{} packets through a ring of 1,024, {} B written and {} B read of each; name: what \
-         tells that a slot is full, and processes\n{} runs · {} failed · means",
+        "{} packets through a ring of 1,024, {} B written and {} B read of each; name: how a full slot is \
+         marked, and processes\n{} runs · {} failed · means",
         counted(file, "packets"),
         parameter(file, "bytes_written"),
         parameter(file, "bytes_read"),
@@ -26,7 +26,7 @@ pub(super) fn show(file: &RunFile, text: &mut BenchText<'_>) {
     let mut fields = vec![
         name("ring", |arm: &BenchArm| arm.label(ARM)),
         runs(),
-        mean("Mpps ±95 %", MPPS),
+        mean("Mpps (95% CI)", MPPS),
         figure("ns/packet", ns),
     ];
     fields.extend(events(&arms));
@@ -92,13 +92,14 @@ mod tests {
             file.add(index, &labels, "page-faults", ("", Origin::Software), Ok(2000.0));
         }
         file.finish(0);
+        crate::widths::fits("bench-ring", |style| BenchKind::Ring.text(&file, style));
         insta::assert_snapshot!(BenchKind::Ring.text(&file, &Style::PLAIN), @r"
-        1,000,000 packets through a ring of 1,024, 0 B written and 60 B read of each; name: what tells that a slot is full, and processes
+        1,000,000 packets through a ring of 1,024, 0 B written and 60 B read of each; name: how a full slot is marked, and processes
         4 runs · 0 failed · means
 
-        ring     n  Mpps ±95 %  ns/packet  task-clock ns/packet  page-faults/packet
-        basic-1  2       69 ±9       14.4             14.1 ±1.8               0.002
-        basic-2  2  6.99 ±0.09        143            140.3 ±1.8               0.002
+        ring     n  Mpps (95% CI)  ns/packet  task-clock ns/packet  page-faults/packet
+        basic-1  2         69 ± 9       14.4            14.1 ± 1.8               0.002
+        basic-2  2    6.99 ± 0.09        143           140.3 ± 1.8               0.002
 
         cycles is not counted: no PMU
         ");

@@ -16,12 +16,12 @@ pub(super) const CASES: [(&str, &str); 3] = [
 ];
 
 pub(super) const TITLE: &str =
-    "giving a breakpoint its slots, or taking them back: time of one operation";
+    "allocating or freeing the slots of a breakpoint: time per operation";
 
 /// How it was measured, in a line.
 pub(super) fn how(file: &RunFile) -> String {
     format!(
-        "{} runs of {} s · {} slots per CPU, of which every task has one · means of n = {}, ±95 %",
+        "{} runs of {} s · {} slots per CPU, one used by every task · means of n = {}, 95% CI",
         file.runs.len(),
         parameter(file, "seconds"),
         parameter(file, "slots"),
@@ -117,17 +117,18 @@ pub(super) mod tests {
 
     #[test]
     fn each_table_tells_how_times_grow_and_of_how_many_runs_they_are_means() {
+        crate::widths::fits("bench-slots", |style| BenchKind::Slots.text(&file(0), style));
         insta::assert_snapshot!(BenchKind::Slots.text(&file(0), &Style::PLAIN), @r"
-        giving a breakpoint its slots, or taking them back: time of one operation
-        12 runs of 0.02 s · 4 slots per CPU, of which every task has one · means of n = 3, ±95 %
+        allocating or freeing the slots of a breakpoint: time per operation
+        12 runs of 0.02 s · 4 slots per CPU, one used by every task · means of n = 3, 95% CI
 
         a breakpoint of a task on all CPUs
-        CPUs  tasks  naive, ns    none, ns
-           1      1  20.2 ±0.5  4.04 ±0.10
-         256      1  2,020 ±50  4.04 ±0.10
+        CPUs  tasks   naive, ns     none, ns
+           1      1  20.2 ± 0.5  4.04 ± 0.10
+         256      1  2,020 ± 50  4.04 ± 0.10
         from the first row to the last: naive 100 times, none 1.0 times
         ");
         let missing = BenchKind::Slots.text(&file(1), &Style::PLAIN);
-        assert!(missing.contains("means of n = 2 to 3, ±95 %"), "{missing}");
+        assert!(missing.contains("means of n = 2 to 3, 95% CI"), "{missing}");
     }
 }

@@ -303,7 +303,7 @@ mod tests {
     #[test]
     fn what_grows_with_cpus_rises_and_what_does_not_stays_level() {
         let svg = slots_svg(&file(0));
-        assert!(svg.contains("<title>naive, 256 CPUs, 1 task: 2,020 ±50 ns</title>"), "{svg}");
+        assert!(svg.contains("<title>naive, 256 CPUs, 1 task: 2,020 ± 50 ns</title>"), "{svg}");
         let curve = |class: &str| -> Vec<f64> {
             let start =
                 format!("<g class=\"{class}\"><path class=\"curve\" stroke-dasharray=\"\" d=\"M");

@@ -33,7 +33,7 @@ pub(super) fn values(row: &ComparedMetric, names: &[String]) -> Markup {
     let files = means().zip(names).enumerate();
     picture(
         (WIDTH, LINE * names.len() as f64),
-        "values with intervals; the numbers stand beside",
+        "values with 95% CI; the table has the numbers",
         &html! {
             @for (at, mean, name) in files.filter_map(|(at, (mean, name))| Some((at, mean?, name))) {
                 (dot(at, name, ends(&mean).map(|value| (x(value), middle(at))), 3.5))
@@ -54,7 +54,7 @@ pub(super) fn ratios(row: &ComparedMetric, names: &[String]) -> Markup {
         });
     picture(
         (WIDTH, height),
-        "ratios with intervals; the numbers stand beside",
+        "ratios with 95% CI; the table has the numbers",
         &html! {
             line class="one" x1=(x(1.0)) x2=(x(1.0)) y1="0" y2=(height) {}
             @for (at, pair, ratio) in known {

@@ -10,12 +10,12 @@ use crate::runs::value;
 use crate::section::{Body, Section};
 use crate::sheet::{Field, Sheet};
 
-/// Figures shown at most; JSON has all.
+/// Metrics shown at most; JSON has all.
 const MOST: usize = 25;
 
 /// What goes with a change, and what costs come to.
 pub(super) fn section<'a>(explanation: &'a Explanation, names: &[String]) -> Section<'a> {
-    let section = Section::new("", "What goes with the change")
+    let section = Section::new("", "What changed along with it")
         .about(head(explanation, names))
         .with(Body::Gap);
     if !explanation.changed {
@@ -23,12 +23,12 @@ pub(super) fn section<'a>(explanation: &'a Explanation, names: &[String]) -> Sec
             Some(p) => format!("p = {}", p_text(p)),
             None => "too few runs for a test".to_owned(),
         };
-        return section
-            .line(Some(format!("Cannot tell whether it changed ({why}): nothing to explain.")));
+        return section.line(Some(format!("Inconclusive ({why}): nothing to explain.")));
     }
-    let none = explanation.causes.is_empty().then(|| "No other figure changed with it.".to_owned());
+    let none = explanation.causes.is_empty().then(|| "No other metric changed with it.".to_owned());
     let more = explanation.causes.len().saturating_sub(MOST) as u64;
-    let more = (more > 0).then(|| format!("{} more that changed: --json", number::count(more)));
+    let more =
+        (more > 0).then(|| format!("{} more changed: --json lists all", number::count(more)));
     let section = section
         .sheet(causes(explanation, names))
         .line(none)
@@ -41,10 +41,9 @@ pub(super) fn section<'a>(explanation: &'a Explanation, names: &[String]) -> Sec
 }
 
 /// What numbers cannot say.
-const REMINDER: &str = "Figures of one group cannot be told apart. What changes together need not be cause \
-    and effect: change one thing and measure again. needs: what each would cost if it alone made the \
-    change. power: the change would have to grow with this power of it; beyond 3 it carries a part at \
-    most. at most: what it carries if each costs the same in both.";
+const REMINDER: &str = "Metrics of one group cannot be separated. Correlation is not causation: change one thing and measure \
+    again. needs: cost of each event if it alone caused the change. power: exponent with which the change would have \
+    to grow; beyond 3 it explains a part at most. at most: the part it explains if each event costs the same in both.";
 
 fn head(explanation: &Explanation, names: &[String]) -> String {
     let labels: String =
@@ -61,10 +60,10 @@ fn head(explanation: &Explanation, names: &[String]) -> String {
         explanation.ratio.as_ref().map(|ratio| format!(", ratio {}", value(ratio, ""))),
     ];
     format!(
-        "{}{per}{labels}, {} to {}: {}",
+        "{}{per}{labels}, {} vs {}: {}",
         explanation.metric,
-        names[explanation.base],
         names[explanation.other],
+        names[explanation.base],
         parts.into_iter().flatten().collect::<String>()
     )
 }
@@ -73,28 +72,30 @@ fn causes<'a>(explanation: &'a Explanation, names: &[String]) -> Sheet<'a> {
     let factor = Scale::of_explanation(explanation).factor;
     let mean = |side: usize| move |cause: &ComparedCause| cause.means[side];
     let fields = vec![
-        Field::count("group", |cause: &ComparedCause| cause.group as u64),
-        Field::text("figure", |cause: &ComparedCause| Some(&*cause.metric)),
-        Field::number("before", mean(0)).head(names[explanation.base].clone()),
-        Field::number("after", mean(1)).head(names[explanation.other].clone()),
+        Field::count("group", |cause: &ComparedCause| cause.group as u64).optional(4),
+        Field::text("metric", |cause: &ComparedCause| Some(&*cause.metric)),
+        Field::number("before", mean(0)).head(names[explanation.base].clone()).optional(6),
+        Field::number("after", mean(1)).head(names[explanation.other].clone()).optional(6),
         Field::figure("ratio", |cause: &ComparedCause| Some(value(&cause.ratio?, ""))),
-        Field::figure("p", |cause: &ComparedCause| cause.p_adjusted.map(p_text)),
+        Field::figure("p", |cause: &ComparedCause| cause.p_adjusted.map(p_text)).optional(5),
         Field::text("verdict", |cause: &ComparedCause| Some(verdict_words(cause.verdict)))
             .head("")
             .rigid(),
-        Field::figure("r", |cause: &ComparedCause| cause.correlation.map(|r| number::fixed(r, 2))),
-        Field::number("needs", move |cause: &ComparedCause| Some(cause.needs * factor)),
+        Field::figure("r", |cause: &ComparedCause| cause.correlation.map(|r| number::fixed(r, 2)))
+            .optional(7),
+        Field::number("needs", move |cause: &ComparedCause| Some(cause.needs * factor)).optional(3),
         Field::figure("power", |cause: &ComparedCause| {
             cause.power.map(|power| number::significant(power, 2))
-        }),
+        })
+        .optional(2),
         Field::figure("at most", |cause: &ComparedCause| {
             cause.at_most.map(|share| number::percent(share.min(1.0), 0))
         }),
         Field::text("bearing", |cause: &ComparedCause| {
             Some(match cause.bearing {
-                Bearing::Enough => "could carry it",
-                Bearing::Part => "a part at most",
-                Bearing::Against => "the other way",
+                Bearing::Enough => "could explain it",
+                Bearing::Part => "explains a part at most",
+                Bearing::Against => "opposite direction",
             })
         })
         .head("")
@@ -119,8 +120,8 @@ fn parts<'a>(explanation: &Explanation) -> Sheet<'a> {
         Some(signed(&scale.apply(&amount), &scale.unit))
     };
     let fields = vec![
-        Field::text("carried by", |part: &Part<'_>| {
-            Some(part.map_or("not explained".to_owned(), |part| part.metric.clone()))
+        Field::text("explained by", |part: &Part<'_>| {
+            Some(part.map_or("unexplained".to_owned(), |part| part.metric.clone()))
         }),
         Field::text("how", |part: &Part<'_>| {
             Some(match (*part)?.how {
@@ -134,7 +135,7 @@ fn parts<'a>(explanation: &Explanation) -> Sheet<'a> {
         Field::figure("change", |part: &Part<'_>| Some(signed(&(*part)?.change, "")))
             .missing_as(""),
         Field::figure("each", move |part: &Part<'_>| Some(scaled(&(*part)?.cost))).missing_as(""),
-        Field::figure("comes to", amount),
+        Field::figure("amount", amount),
         Field::figure("share", move |part: &Part<'_>| {
             part.map_or(left, |part| Some(part.share)).map(|share| number::percent(share, 0))
         }),

@@ -1,4 +1,4 @@
-//! Run files side by side, what explains a difference, and figures over time.
+//! Run files side by side, what explains a difference, and metrics over time.
 
 mod dots;
 mod explain;
@@ -11,7 +11,7 @@ mod trend;
 use std::fmt::Write as _;
 
 use pmuscope_measure::compare::{
-    Column as Measured, ComparedMetric, Comparison, FileHead, Verdict,
+    Column as Measured, ComparedMetric, Comparison, FileHead, Pair, Verdict,
 };
 use pmuscope_measure::{Estimated, Limits, Origin, arms};
 use serde::Serialize;
@@ -23,7 +23,7 @@ use crate::number;
 use crate::report::Report;
 use crate::runs::{beyond, depends_on_speed, value};
 use crate::section::Section;
-use crate::style::{Style, wrap};
+use crate::style::{Paint, Style, wrap};
 use notes::{is_cut, of_comparison, short_names};
 use scale::Scale;
 
@@ -63,7 +63,14 @@ impl Report for Comparison {
 /// The tables of `pmuscope compare`.
 pub(crate) fn compare_text(comparison: &Comparison, style: &Style) -> String {
     let names = short_names(&comparison.files);
-    let mut out = head(comparison, &names);
+    let mut out = String::new();
+    if names.len() == 2 {
+        let line = wrap(&conclusion(comparison, &names), style.width, 0);
+        out += &format!("{}\n", style.paint(Paint::Bold, &line));
+    }
+    for line in head(comparison, &names).lines() {
+        out += &format!("{}\n", wrap(line, style.width, 2));
+    }
     out += "\n";
     out += &sheet::figures(comparison, &names).text(style);
     // Side by side there is only room for percentages.
@@ -85,26 +92,61 @@ pub(crate) fn push_notes(out: &mut String, notes: &[String], style: &Style) {
     }
 }
 
+/// Metrics that a conclusion names.
+const MOST_NAMED: usize = 3;
+
+/// What two sides come to: `B vs A: 1 of 2 metrics differs: time 1.097 ± 0.006 times (more)`.
+fn conclusion(comparison: &Comparison, names: &[String]) -> String {
+    let pairs = || comparison.rows.iter().filter_map(|row| Some((row, row.pairs.first()?)));
+    let size = |pair: &Pair| pair.ratio.map_or(0.0, |ratio| ratio.value.max(1e-9).ln().abs());
+    let mut found: Vec<_> = pairs().filter(|(_, pair)| sheet::is_claimed(pair)).collect();
+    found.sort_by(|a, b| size(b.1).total_cmp(&size(a.1)));
+    let sides = format!("{} vs {}", names[1], names[0]);
+    let unclear = pairs().filter(|(_, pair)| pair.verdict == Verdict::CannotTell).count();
+    let all = number::counted(comparison.rows.len(), "metric");
+    if found.is_empty() {
+        return format!("{sides}: no difference in {all}, {unclear} inconclusive");
+    }
+    let one = |(row, pair): &(&ComparedMetric, &Pair)| {
+        let by = match pair.ratio {
+            Some(ratio) => format!(" ×{}", value(&ratio, "")),
+            None => String::new(),
+        };
+        format!("{}{by} ({})", escape(&row.metric), verdict_words(pair.verdict))
+    };
+    let mut parts: Vec<String> = found.iter().take(MOST_NAMED).map(one).collect();
+    let more = found.len().saturating_sub(MOST_NAMED);
+    if more > 0 {
+        parts.push(format!("{more} more"));
+    }
+    format!(
+        "{sides}: {} of {all} {}: {}",
+        found.len(),
+        number::agree(found.len(), "differs", "differ"),
+        parts.join(", ")
+    )
+}
+
 /// Whether runs are compared pair by pair.
 fn is_paired(comparison: &Comparison) -> bool {
     comparison.rows.iter().flat_map(|row| &row.pairs).any(|pair| pair.paired)
 }
 
 fn head(comparison: &Comparison, names: &[String]) -> String {
-    let figures = number::count(comparison.rows.len() as u64);
+    let figures = number::counted(comparison.rows.len(), "metric");
     let per: Vec<String> = comparison
         .per
         .iter()
         .map(|per| per.as_ref().map_or("run".to_owned(), |per| escape(per).into_owned()))
         .collect();
-    let mut out = format!("{figures} figures per {}: mean ±95 %", per.join(", "));
+    let mut out = format!("{figures} per {}: mean with 95% CI", per.join(", "));
     if names.len() > 1 {
         let pairs = if is_paired(comparison) { " of pairs" } else { "" };
         let _ = write!(
             out,
-            ", differences{pairs} claimed at {} of {} tests together (Holm)",
+            ", differences{pairs} claimed at {} for {} together (Holm)",
             number::percent(comparison.alpha, 0),
-            number::count(comparison.tests as u64)
+            number::counted(comparison.tests as u64, "test")
         );
     }
     out.push('\n');
@@ -147,7 +189,7 @@ fn unit_text(row: &ComparedMetric, files: &[FileHead]) -> String {
     unit_per(&Scale::of_row(row).unit, row.per.as_deref(), origins, emulated)
 }
 
-/// The unit of a figure of these origins, per unit of work.
+/// The unit of a metric of these origins, per unit of work.
 fn unit_per(
     unit: &str,
     per: Option<&str>,
@@ -202,7 +244,7 @@ fn percent(ratio: &Estimated) -> String {
     let half = ratio.interval.map(|i| 50.0 * (i.high - i.low)).filter(|half| *half > 0.0);
     let change = 100.0 * (ratio.value - 1.0);
     let text = half.map_or(number::significant(change, 3), |half| number::interval(change, half));
-    format!("{}{text} %", if change > 0.0 { "+" } else { "" })
+    format!("{}{text}%", if change > 0.0 { "+" } else { "" })
 }
 
 fn p_text(p: f64) -> String {
@@ -213,23 +255,24 @@ fn verdict_words(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::More => "more",
         Verdict::Less => "less",
-        Verdict::Equal => "equal in all runs",
-        Verdict::CannotTell => "cannot tell",
+        Verdict::Equal => "identical",
+        Verdict::CannotTell => "inconclusive",
         Verdict::Unmeasured => "-",
     }
 }
 
-/// What differs between two of several files; of arms all figures.
+/// What differs between two of several files; of arms all metrics.
 fn differences<'a>(comparison: &'a Comparison, names: &[String], at: usize) -> Section<'a> {
     let pairs = || comparison.rows.iter().map(|row| &row.pairs[at]);
     let found = pairs().filter(|pair| sheet::is_claimed(pair)).count();
     let rest = pairs().filter(|pair| pair.verdict == Verdict::CannotTell).count();
     let ends = pairs().next().map_or((0, 0), |pair| (pair.base, pair.other));
     let title = format!(
-        "{} to {}: figures that differ: {}, that cannot be told: {}",
-        names[ends.0],
+        "{} vs {}: {} {}, {} inconclusive",
         names[ends.1],
-        number::count(found as u64),
+        names[ends.0],
+        number::counted(found as u64, "metric"),
+        number::agree(found as u64, "differs", "differ"),
         number::count(rest as u64)
     );
     Section::new("", title).sheet(sheet::differences(comparison, at))

@@ -17,10 +17,10 @@ pub(crate) fn of_files(files: &[FileHead]) -> Vec<String> {
         (values.len() > 1).then(|| values.into_iter().map(escape).collect::<Vec<_>>().join(", "))
     };
     if let Some(processors) = different(|f| &f.processor) {
-        notes.push(format!("The files are of different processors: {processors}."));
+        notes.push(format!("The files are from different processors: {processors}."));
     }
     if let Some(kernels) = different(|f| &f.kernel) {
-        notes.push(format!("The files are of different kernels: {kernels}."));
+        notes.push(format!("The files are from different kernels: {kernels}."));
     }
     let keys: BTreeSet<&String> = files.iter().flat_map(|f| f.parameters.keys()).collect();
     for key in keys {
@@ -37,7 +37,7 @@ pub(crate) fn of_files(files: &[FileHead]) -> Vec<String> {
         let name = escape(&file.name);
         if let Some(emulator) = &file.emulator {
             notes.push(format!(
-                "{name} is of an emulated machine ({}): what depends on speed is not a machine's.",
+                "{name} is from an emulated machine ({}): timing is not that of hardware.",
                 escape(emulator)
             ));
         }
@@ -45,14 +45,14 @@ pub(crate) fn of_files(files: &[FileHead]) -> Vec<String> {
         let is_first = file.arm.is_none() || !files[..at].iter().any(|other| other.is_with(file));
         if !file.finished && is_first {
             let name = if file.arm.is_some() { "The measurement" } else { &*name };
-            notes.push(format!("{name} was interrupted: it has the runs done until then."));
+            notes.push(format!("{name} was interrupted: it has the runs completed before that."));
         }
         if let Some(ended) = &file.ended {
             notes.push(format!("{name}: its only run ended with {}.", escape(ended)));
         }
         if file.failed > 0 {
             notes.push(format!(
-                "{name}: {} of {} failed or {} broken off and {} left out.",
+                "{name}: {} of {} failed or {} aborted and {} left out.",
                 file.failed,
                 number::counted(file.runs, "run"),
                 number::agree(file.failed, "was", "were"),
@@ -78,19 +78,16 @@ pub(crate) fn of_comparison(comparison: &Comparison) -> Vec<String> {
             .collect();
         if let Some(least) = cut.iter().map(|&(_, share)| share).reduce(f64::min) {
             notes.push(format!(
-                "{name}: {} of {} figures (~) were counted part of the time only, {} at least: their values \
-                 are estimates, and intervals know nothing of that. Try: pmuscope sweep, which counts in \
-                 several runs instead.",
+                "{name}: {} of {} (~) were multiplexed (enabled {} or more): values are scaled estimates, and their \
+                 CI does not include that error. Try: pmuscope sweep, which reruns instead of multiplexing.",
                 cut.len(),
-                rows.len(),
+                number::counted(rows.len(), "metric"),
                 number::percent_at_least(least)
             ));
         }
         if columns().any(|(_, column)| column.origin == Origin::Emulated) && file.emulator.is_none()
         {
-            notes.push(format!(
-                "{name}: some of its counters are emulated, not a processor's (emu)."
-            ));
+            notes.push(format!("{name}: some counters are emulated, not hardware (emu)."));
         }
     }
     notes
@@ -108,7 +105,7 @@ fn of_pairs(comparison: &Comparison) -> Option<String> {
     let pairs = paired().filter_map(|pair| pair.difference).map(|d| d.n).max().unwrap_or(0);
     (pairs < runs).then(|| {
         format!(
-            "Differences are of {} of {}: the others lack a run of one side that ended with status 0.",
+            "Differences are of {} of {}: the others lack a successful run on one side.",
             number::count(pairs as u64),
             number::counted(runs as u64, "pair")
         )
@@ -127,8 +124,8 @@ fn not_interleaved(comparison: &Comparison) -> Option<String> {
         }
         _ => "The files were measured one after the other".to_owned(),
     };
-    let risk = "a change of the machine in between (temperature, neighbors, memory layout) counts as a \
-                difference, and the p-values do not include it";
+    let risk = "a change of the machine in between (temperature, neighbors, memory layout) counts as a difference, \
+                and p-values do not include it";
     let try_this =
         interleaved(base, other).map_or(String::new(), |command| format!(" Try: {command}"));
     Some(format!("{what}: {risk}.{try_this}"))
@@ -174,7 +171,7 @@ fn of_units(files: &[FileHead]) -> Option<String> {
     })
 }
 
-/// Whether a counter had to share its place.
+/// Whether a counter was multiplexed.
 pub(crate) fn is_cut(column: &Column) -> bool {
     column.counted.is_some_and(|share| share < number::WHOLE)
 }

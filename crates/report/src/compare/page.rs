@@ -26,19 +26,19 @@ pub fn figures_page(comparison: &Comparison, file: &RunFile, commit: &str) -> St
 pub(super) fn compare_page(comparison: &Comparison, more: Vec<String>, commit: &str) -> String {
     let names = short_names(&comparison.files);
     let mut facts = vec![number_of(comparison.rows.len())];
-    let mut about = "Means with 95 % intervals".to_owned();
+    let mut about = "Means with 95% CI".to_owned();
     if names.len() > 1 {
         let tests = number::counted(comparison.tests as u64, "test");
         let claimed = number::percent(comparison.alpha, 0);
         facts.push(Fact::new("Claimed at", claimed, format!("of {tests} together (Holm)")));
         about += &format!(
-            ", each figure on its own scale; ratios of means on one scale, from 1/{LARGEST_RATIO} to {LARGEST_RATIO}"
+            ", each metric on its own scale; ratios of means on one scale, from 1/{LARGEST_RATIO} to {LARGEST_RATIO}"
         );
     }
     let mut notes = of_comparison(comparison);
     notes.extend(more);
     let summary = summary(names.join(", "), facts, notes, &comparison.files);
-    let all = Section::new("figures", "Figures").about(about + ".");
+    let all = Section::new("figures", "Metrics").about(about + ".");
     let body = html! {
         ul class="files" {
             @for (at, (name, file)) in names.iter().zip(&comparison.files).enumerate() {
@@ -57,15 +57,14 @@ pub(super) fn trend_page(of: &Trend, commit: &str) -> String {
     let claimed = Fact::new(
         "Claimed at",
         number::percent(of.alpha, 0),
-        "changes of level, for all figures together",
+        "level changes, for all metrics together",
     );
     let facts = vec![number_of(of.rows.len()), claimed];
     let title = format!("{} files over time", names.len());
     let summary = summary(title, facts, of_files(&of.files), &of.files);
     let end = |name: Option<&String>| name.map_or("-", String::as_str).to_owned();
-    let section = Section::new("figures", "Figures over time").about(format!(
-        "{} to {}: means with 95 % intervals, each figure on a scale of its own, whose ends stand beside it. A line \
-         marks where the level changed.",
+    let section = Section::new("figures", "Metrics over time").about(format!(
+        "{} to {}: means with 95% CI, each metric on its own scale. A line marks where the level changed.",
         end(names.first()),
         end(names.last())
     ));
@@ -74,7 +73,7 @@ pub(super) fn trend_page(of: &Trend, commit: &str) -> String {
 }
 
 fn number_of(figures: usize) -> Fact {
-    Fact::new("Figures", number::count(figures as u64), "means ±95 %")
+    Fact::new("Metrics", number::count(figures as u64), "means with 95% CI")
 }
 
 /// The head: what is compared, and whether a machine was measured at all.

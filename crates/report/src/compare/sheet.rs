@@ -21,10 +21,14 @@ use crate::sheet::{Field, Separator, Sheet, SheetForm};
 const TEXT: &[SheetForm] = &[SheetForm::Text];
 const PAGE: &[SheetForm] = &[SheetForm::Page];
 
-/// All figures.
+/// All metrics.
 pub(super) fn figures<'a>(comparison: &'a Comparison, names: &'a [String]) -> Sheet<'a> {
     let with_totals = comparison.per.iter().any(Option::is_some);
     let mut fields = front(comparison);
+    // What decides comes first: a reader may stop there.
+    if names.len() == 2 {
+        fields.extend(decisive_fields(0));
+    }
     for (at, name) in names.iter().enumerate() {
         let has_change = names.len() != 2 && comparison.base.is_some_and(|base| base != at);
         fields.extend(file_fields(at, name, with_totals, has_change));
@@ -39,6 +43,7 @@ pub(super) fn figures<'a>(comparison: &'a Comparison, names: &'a [String]) -> Sh
 /// What differs between two of several files; of arms all figures.
 pub(super) fn differences(comparison: &Comparison, pair: usize) -> Sheet<'_> {
     let mut fields = front(comparison);
+    fields.extend(decisive_fields(pair));
     fields.extend(pair_fields(pair, is_paired(comparison)));
     let is_shown = |row: &&ComparedMetric| row.pairs[pair].paired || is_claimed(&row.pairs[pair]);
     let rows: Vec<&ComparedMetric> = comparison.rows.iter().filter(is_shown).collect();
@@ -89,10 +94,17 @@ fn file_fields<'a>(
         Some(mean_text(known?, &Scale::of_row(row)))
     };
     let change = move |row| Some(percent(&pair(row)?.ratio?));
-    let totals = with_totals.then(|| Field::figure("TOTAL", total));
-    let values = [Field::figure("n", n), Field::figure(name.to_owned(), mean)];
-    let changes = has_change.then(|| [Field::figure("change", change), verdict_field(pair)]);
-    let fields = totals.into_iter().chain(values).chain(changes.into_iter().flatten());
+    // Of several files the last ones are left out first.
+    let rank = |first: usize| (first + at).try_into().unwrap_or(u8::MAX);
+    let changes = has_change.then(|| {
+        [verdict_field(pair).optional(rank(2)), Field::figure("change", change).optional(rank(2))]
+    });
+    let totals = with_totals.then(|| Field::figure("total", total).optional(rank(200)));
+    let values = [
+        Field::figure(name.to_owned(), mean).optional(rank(2)),
+        Field::figure("n", n).optional(rank(150)),
+    ];
+    let fields = changes.into_iter().flatten().chain(values).chain(totals);
     fields.map(|field| field.only_in(TEXT)).collect()
 }
 
@@ -102,26 +114,34 @@ fn runs_of(column: &Measured) -> usize {
         + column.beyond.map_or(0, |beyond| beyond.runs + column.reached)
 }
 
-/// What is said of a pair of files, in text; of pairs of runs with their number.
+/// The verdict on a pair of files, and their ratio.
+fn decisive_fields<'a>(at: usize) -> [Field<'a, ComparedMetric>; 2] {
+    let pair = move |row: &'a ComparedMetric| &row.pairs[at];
+    [
+        verdict_field(move |row| Some(pair(row))),
+        Field::figure("ratio", move |row| ratio_text(pair(row))),
+    ]
+    .map(|field| field.only_in(TEXT))
+}
+
+/// What else is known of a pair of files, in text; of pairs of runs with their number.
 fn pair_fields<'a>(at: usize, paired: bool) -> Vec<Field<'a, ComparedMetric>> {
     let pair = move |row: &'a ComparedMetric| &row.pairs[at];
     let n = move |row| Some(pair(row).difference.map_or(0, |of| of.n).to_string());
-    let pairs = paired.then(|| Field::figure("pairs", n));
+    let pairs = paired.then(|| Field::figure("pairs", n).optional(140));
     let fields = [
-        Field::figure("difference", move |row| difference_text(row, pair(row))),
-        Field::figure("ratio", move |row| ratio_text(pair(row))),
-        Field::figure("g", move |row| Some(number::significant(pair(row).g?.value, 2))),
-        Field::figure("p", move |row| pair(row).p_adjusted.map(p_text)),
-        verdict_field(move |row| Some(pair(row))),
+        Field::figure("difference", move |row| difference_text(row, pair(row))).optional(100),
+        Field::figure("p", move |row| pair(row).p_adjusted.map(p_text)).optional(110),
+        Field::figure("g", move |row| Some(number::significant(pair(row).g?.value, 2)))
+            .optional(120),
     ];
-    pairs.into_iter().chain(fields).map(|field| field.only_in(TEXT)).collect()
+    fields.into_iter().chain(pairs).map(|field| field.only_in(TEXT)).collect()
 }
 
 fn verdict_field<'a>(
     of: impl Fn(&'a ComparedMetric) -> Option<&'a Pair> + Copy + 'a,
 ) -> Field<'a, ComparedMetric> {
     Field::text("verdict", move |row| Some(verdict_words(of(row)?.verdict)))
-        .head("")
         .missing_as("")
         .rigid()
         .painted(move |row| if of(row).is_some_and(is_claimed) { Paint::Bold } else { Paint::Dim })
@@ -141,7 +161,7 @@ fn page_fields(names: &[String]) -> Vec<Field<'_, ComparedMetric>> {
     let first_mean = |row: &ComparedMetric| {
         row.columns.iter().flatten().find_map(|column| Some(rounded(column.mean?.value)))
     };
-    let means = Field::drawn("mean ±95 %", |row: &ComparedMetric| {
+    let means = Field::drawn("mean (95% CI)", |row: &ComparedMetric| {
         html! {
             @for (at, column) in row.columns.iter().enumerate() {
                 div class="line" { (chip(at)) (mean_line(column.as_ref(), &Scale::of_row(row))) }
@@ -184,7 +204,7 @@ fn rounded(value: f64) -> f64 {
     format!("{value:.9e}").parse().unwrap_or(value)
 }
 
-/// `665.2 ±1.0 (n 18)`, or why there is none.
+/// `665.2 ± 1.0 (n 18)`, or why there is none.
 fn mean_line(column: Option<&Measured>, scale: &Scale) -> String {
     match column.map(|column| (column, column.mean)) {
         Some((column, Some(mean))) => format!("{} (n {})", mean_text(column, scale), mean.n),

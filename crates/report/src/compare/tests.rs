@@ -50,18 +50,20 @@ fn both() -> [(String, RunFile); 2] {
 #[test]
 fn two_files_stand_side_by_side() {
     let comparison = compare(&both(), &Options::default()).unwrap();
+    crate::widths::fits("compare", |style| compare_text(&comparison, style));
     insta::assert_snapshot!(compare_text(&comparison, &Style::PLAIN), @r"
-    6 figures per packet: mean ±95 %, differences claimed at 1 % of 4 tests together (Holm)
+    fastforward.json vs basic.json: 2 of 6 metrics differ: cycles ×0.6338 ± 0.0014 (less), xsnp_hitm ×0.935 ± 0.004 (less)
+    6 metrics per packet: mean with 95% CI, differences claimed at 1% for 4 tests together (Holm)
     basic.json: 18 runs of 10,000,000 packet on Xeon, pmuscope sweep -- ring
     fastforward.json: 18 runs of 10,000,000 packet on Xeon, pmuscope sweep -- ring
 
-    metric        unit               TOTAL   n     basic.json          TOTAL   n  fastforward.json      difference             ratio     g        p
-    cycles        /packet    6,651,600,000  18     665.2 ±1.0  4,216,000,000  18        421.6 ±0.6     -243.6 ±1.2    0.6338 ±0.0014  -140  <0.0001  less
-    instructions  /packet      593,290,000  18  59.329 ±0.006    593,290,000  18     59.329 ±0.006  0.0000 ±0.0004  1.00000 ±0.00010     0      1.0  cannot tell
-    xsnp_hitm     /packet        9,410,000   6   0.941 ±0.003      8,800,000   6      0.880 ±0.003   -0.061 ±0.004      0.935 ±0.004   -19  <0.0001  less
-    xsnp_hit      /packet          430,000   6   0.043 ±0.009        430,000   6      0.043 ±0.009    0.000 ±0.013          1.0 ±0.3     0      1.0  cannot tell
-    local_dram    /packet                0   6              0              0   6                 0               0                 -     -        -  equal in all runs
-    duration      ns/packet         1.00 s  18            100         1.00 s  18               100               0                 1     0        -  equal in all runs
+    metric        unit       verdict                   ratio      basic.json   n          total  fastforward.json   n          total       difference        p     g
+    cycles        /packet    less            0.6338 ± 0.0014     665.2 ± 1.0  18  6,651,600,000       421.6 ± 0.6  18  4,216,000,000     -243.6 ± 1.2  <0.0001  -140
+    instructions  /packet    inconclusive  1.00000 ± 0.00010  59.329 ± 0.006  18    593,290,000    59.329 ± 0.006  18    593,290,000  0.0000 ± 0.0004      1.0     0
+    xsnp_hitm     /packet    less              0.935 ± 0.004   0.941 ± 0.003   6      9,410,000     0.880 ± 0.003   6      8,800,000   -0.061 ± 0.004  <0.0001   -19
+    xsnp_hit      /packet    inconclusive          1.0 ± 0.3   0.043 ± 0.009   6        430,000     0.043 ± 0.009   6        430,000    0.000 ± 0.013      1.0     0
+    local_dram    /packet    identical                     -               0   6              0                 0   6              0                0        -     -
+    duration      ns/packet  identical                     1             100  18         1.00 s               100  18         1.00 s                0        -     0
     ");
 }
 
@@ -74,17 +76,17 @@ fn what_explains_a_change_is_told_with_what_is_left() {
     let names = short_names(&comparison.files);
     explain::section(&comparison.explanations[0], &names).push_text(&mut text, &Style::PLAIN);
     insta::assert_snapshot!(text.trim_start(), @r"
-    What goes with the change
-    cycles/packet, basic.json to fastforward.json: 665.2 ±1.0 to 421.6 ±0.6, -243.6 ±1.2, ratio 0.6338 ±0.0014
+    What changed along with it
+    cycles/packet, fastforward.json vs basic.json: 665.2 ± 1.0 to 421.6 ± 0.6, -243.6 ± 1.2, ratio 0.6338 ± 0.0014
 
-    group  figure     basic.json  fastforward.json         ratio        p           r  needs  power  at most
-        1  xsnp_hitm       0.941             0.880  0.935 ±0.004  <0.0001  less  1.00  3,990    6.8     12 %  a part at most
+    group  metric     basic.json  fastforward.json          ratio        p           r  needs  power  at most
+        1  xsnp_hitm       0.941             0.880  0.935 ± 0.004  <0.0001  less  1.00  3,990    6.8      12%  explains a part at most
 
-    carried by                        change  each     comes to  share
-    xsnp_hitm      known cost  -0.061 ±0.004   400   -24.4 ±1.6   10 %
-    not explained                                   -219.2 ±2.0   90 %
+    explained by                      change  each        amount  share
+    xsnp_hitm     known cost  -0.061 ± 0.004   400   -24.4 ± 1.6    10%
+    unexplained                                     -219.2 ± 2.0    90%
 
-    Figures of one group cannot be told apart. What changes together need not be cause and effect: change one thing and measure again. needs: what each would cost if it alone made the change. power: the change would have to grow with this power of it; beyond 3 it carries a part at most. at most: what it carries if each costs the same in both.
+    Metrics of one group cannot be separated. Correlation is not causation: change one thing and measure again. needs: cost of each event if it alone caused the change. power: exponent with which the change would have to grow; beyond 3 it explains a part at most. at most: the part it explains if each event costs the same in both.
     ");
 }
 
@@ -95,8 +97,8 @@ fn the_same_twice_has_nothing_to_explain() {
     let explain = Some(Explain::default());
     let comparison = compare(&files, &Options { explain, ..Options::default() }).unwrap();
     let text = compare_text(&comparison, &Style::PLAIN);
-    assert!(text.contains("Cannot tell whether it changed"), "{text}");
-    assert!(!text.contains("not explained"), "{text}");
+    assert!(text.contains("nothing to explain"), "{text}");
+    assert!(!text.contains("unexplained"), "{text}");
 }
 
 fn three() -> [(String, RunFile); 3] {
@@ -112,38 +114,38 @@ fn more_files_have_percentages_of_one_or_all_pairs() {
         compare_text(&compare(&three(), &options).unwrap(), &Style::PLAIN)
     };
     insta::assert_snapshot!(only(options), @r"
-    2 figures per packet: mean ±95 %, differences claimed at 1 % of 4 tests together (Holm)
+    2 metrics per packet: mean with 95% CI, differences claimed at 1% for 4 tests together (Holm)
     basic.json: 18 runs of 10,000,000 packet on Xeon, pmuscope sweep -- ring
     fastforward.json: 18 runs of 10,000,000 packet on Xeon, pmuscope sweep -- ring
     third.json: 18 runs of 10,000,000 packet on Xeon, pmuscope sweep -- ring
 
-    metric     unit             TOTAL   n    basic.json          TOTAL   n  fastforward.json          change                TOTAL   n    third.json          change
-    cycles     /packet  6,651,600,000  18    665.2 ±1.0  4,216,000,000  18        421.6 ±0.6  -36.62 ±0.13 %  less  5,000,000,000  18    500.0 ±0.7  -24.83 ±0.15 %  less
-    xsnp_hitm  /packet      9,410,000   6  0.941 ±0.003      8,800,000   6      0.880 ±0.003     -6.5 ±0.4 %  less      9,410,000   6  0.941 ±0.003      0.0 ±0.4 %  cannot tell
+    metric     unit        basic.json   n          total  verdict          change  fastforward.json   n          total  verdict               change     third.json   n          total
+    cycles     /packet    665.2 ± 1.0  18  6,651,600,000  less     -36.62 ± 0.13%       421.6 ± 0.6  18  4,216,000,000  less          -24.83 ± 0.15%    500.0 ± 0.7  18  5,000,000,000
+    xsnp_hitm  /packet  0.941 ± 0.003   6      9,410,000  less        -6.5 ± 0.4%     0.880 ± 0.003   6      8,800,000  inconclusive      0.0 ± 0.4%  0.941 ± 0.003   6      9,410,000
     ");
     insta::assert_snapshot!(only(Options::default()), @r"
-    2 figures per packet: mean ±95 %, differences claimed at 1 % of 6 tests together (Holm)
+    2 metrics per packet: mean with 95% CI, differences claimed at 1% for 6 tests together (Holm)
     basic.json: 18 runs of 10,000,000 packet on Xeon, pmuscope sweep -- ring
     fastforward.json: 18 runs of 10,000,000 packet on Xeon, pmuscope sweep -- ring
     third.json: 18 runs of 10,000,000 packet on Xeon, pmuscope sweep -- ring
 
-    metric     unit             TOTAL   n    basic.json          TOTAL   n  fastforward.json          TOTAL   n    third.json
-    cycles     /packet  6,651,600,000  18    665.2 ±1.0  4,216,000,000  18        421.6 ±0.6  5,000,000,000  18    500.0 ±0.7
-    xsnp_hitm  /packet      9,410,000   6  0.941 ±0.003      8,800,000   6      0.880 ±0.003      9,410,000   6  0.941 ±0.003
+    metric     unit        basic.json   n          total  fastforward.json   n          total     third.json   n          total
+    cycles     /packet    665.2 ± 1.0  18  6,651,600,000       421.6 ± 0.6  18  4,216,000,000    500.0 ± 0.7  18  5,000,000,000
+    xsnp_hitm  /packet  0.941 ± 0.003   6      9,410,000     0.880 ± 0.003   6      8,800,000  0.941 ± 0.003   6      9,410,000
 
-    basic.json to fastforward.json: figures that differ: 2, that cannot be told: 0
-    metric     unit        difference           ratio     g        p
-    cycles     /packet    -243.6 ±1.1  0.6338 ±0.0013  -140  <0.0001  less
-    xsnp_hitm  /packet  -0.061 ±0.004    0.935 ±0.004   -19  <0.0001  less
+    fastforward.json vs basic.json: 2 metrics differ, 0 inconclusive
+    metric     unit     verdict            ratio      difference        p     g
+    cycles     /packet  less     0.6338 ± 0.0013    -243.6 ± 1.1  <0.0001  -140
+    xsnp_hitm  /packet  less       0.935 ± 0.004  -0.061 ± 0.004  <0.0001   -19
 
-    basic.json to third.json: figures that differ: 1, that cannot be told: 1
-    metric  unit      difference           ratio    g        p
-    cycles  /packet  -165.2 ±1.2  0.7517 ±0.0015  -92  <0.0001  less
+    third.json vs basic.json: 1 metric differs, 1 inconclusive
+    metric  unit     verdict            ratio    difference        p    g
+    cycles  /packet  less     0.7517 ± 0.0015  -165.2 ± 1.2  <0.0001  -92
 
-    fastforward.json to third.json: figures that differ: 2, that cannot be told: 0
-    metric     unit        difference           ratio   g        p
-    cycles     /packet     +78.4 ±0.9  1.1860 ±0.0024  56  <0.0001  more
-    xsnp_hitm  /packet  +0.061 ±0.004    1.069 ±0.005  19  <0.0001  more
+    third.json vs fastforward.json: 2 metrics differ, 0 inconclusive
+    metric     unit     verdict            ratio      difference        p   g
+    cycles     /packet  more     1.1860 ± 0.0024     +78.4 ± 0.9  <0.0001  56
+    xsnp_hitm  /packet  more       1.069 ± 0.005  +0.061 ± 0.004  <0.0001  19
     ");
 }
 
@@ -163,12 +165,12 @@ fn what_makes_files_less_comparable_is_said() {
     let comparison = compare(&files, &Options::default()).unwrap();
     let notes = notes::of_comparison(&comparison);
     insta::assert_snapshot!(notes.join("\n"), @r"
-    The files are of different processors: EPYC, Xeon.
+    The files are from different processors: EPYC, Xeon.
     The files differ in rate: -, 1000.
-    a/fastforward.json was interrupted: it has the runs done until then.
-    a/fastforward.json: 1 of 18 runs failed or was broken off and is left out.
+    a/fastforward.json was interrupted: it has the runs completed before that.
+    a/fastforward.json: 1 of 18 runs failed or was aborted and is left out.
     The files have different units of work: b\x1b.json packet; a/fastforward.json request.
-    a/fastforward.json: 1 of 6 figures (~) were counted part of the time only, 40.0 % at least: their values are estimates, and intervals know nothing of that. Try: pmuscope sweep, which counts in several runs instead.
+    a/fastforward.json: 1 of 6 metrics (~) were multiplexed (enabled 40.0% or more): values are scaled estimates, and their CI does not include that error. Try: pmuscope sweep, which reruns instead of multiplexing.
     ");
     assert!(compare_text(&comparison, &Style::PLAIN).contains("~4"));
 }
@@ -214,6 +216,7 @@ fn levels_over_time_are_marked_where_they_changed() {
     let mut options = Options::default();
     options.only("cycles|hitm").unwrap();
     let trend = trend(&files, &options).unwrap();
+    crate::widths::fits("compare-2", |style| trend_text(&trend, style));
     insta::assert_snapshot!(trend_text(&trend, &Style::PLAIN), @r"
     2 figures over 12 files, the earliest first: mean ±95 %, changes of level claimed at 1 %
     0.json, 1.json, 2.json, 3.json, 4.json, 5.json, 6.json, 7.json, 8.json, 9.json, 10.json, 11.json
@@ -282,14 +285,16 @@ fn interleaved(lost: Option<usize>) -> (String, RunFile) {
 #[test]
 fn arms_of_a_file_are_compared_in_pairs() {
     let comparison = compare(&[interleaved(None)], &Options::default()).unwrap();
+    crate::widths::fits("compare-3", |style| compare_text(&comparison, style));
     insta::assert_snapshot!(compare_text(&comparison, &Style::PLAIN), @r"
-    2 figures per run: mean ±95 %, differences of pairs claimed at 1 % of 1 tests together (Holm)
+    B vs A: 1 of 2 metrics differs: task-clock ×1.097 ± 0.006 (more)
+    2 metrics per run: mean with 95% CI, differences of pairs claimed at 1% for 1 test together (Holm)
     A: 6 runs on Xeon, ./old 5
     B: 6 runs on Xeon, ./new 5
 
-    metric      unit  n       A  n       B  pairs  difference         ratio    g        p
-    task-clock  ms    6  106 ±4  6  116 ±5      6  +10.2 ±1.0  1.097 ±0.006  2.4  <0.0001  more
-    duration    s     6       1  6       1      6           0             1    -        -  equal in all runs
+    metric      unit  verdict            ratio        A  n        B  n   difference        p    g  pairs
+    task-clock  ms    more       1.097 ± 0.006  106 ± 4  6  116 ± 5  6  +10.2 ± 1.0  <0.0001  2.4      6
+    duration    s     identical              1        1  6        1  6            0        -    -      6
     ");
     let comparison = compare(&[interleaved(Some(4))], &Options::default()).unwrap();
     let text = compare_text(&comparison, &Style::PLAIN);

@@ -1,4 +1,4 @@
-//! Figures over commits or days.
+//! Metrics over commits or days.
 
 use pmuscope_measure::Estimated;
 use pmuscope_measure::compare::{Shift, Trend, TrendRow};
@@ -13,18 +13,19 @@ use crate::number;
 use crate::report::Report;
 use crate::runs::value;
 use crate::sheet::{Field, Sheet, SheetForm};
-use crate::style::{Paint, Style, wrap};
+use crate::style::{Paint, Style, wrap, wrap_lines};
 
 /// The table of `pmuscope compare --trend`: a row per figure, its first and last level, and where it
 /// changed.
 pub(super) fn trend_text(trend: &Trend, style: &Style) -> String {
     let names = short_names(&trend.files);
     let mut out = format!(
-        "{} figures over {} files, the earliest first: mean ±95 %, changes of level claimed at {}\n",
-        number::count(trend.rows.len() as u64),
-        names.len(),
+        "{} over {}, earliest first: mean with 95% CI, level changes claimed at {}\n",
+        number::counted(trend.rows.len(), "metric"),
+        number::counted(names.len(), "file"),
         number::percent(trend.alpha, 0)
     );
+    out = wrap_lines(&out, style.width, 2);
     out += &wrap(&names.join(", "), style.width, 0);
     out += "\n\n";
     out += &sheet(trend, &names).text(style);
@@ -50,6 +51,7 @@ pub(super) fn sheet<'a>(trend: &'a Trend, names: &'a [String]) -> Sheet<'a> {
         Field::text("metric", |row: &TrendRow| Some(&*row.metric)),
         Field::text("unit", unit).rigid(),
         Field::count("files", |row: &TrendRow| row.points.iter().flatten().count() as u64)
+            .optional(2)
             .only_in(&[SheetForm::Text]),
         end("first", |row| row.points.iter().flatten().next().copied()),
         Field::drawn("over time", |row| over_time(row, names)),

@@ -60,7 +60,7 @@ pub(crate) enum ChangeVerdict {
     Less,
     /// The change is within what chance does.
     Unclear,
-    /// Nothing tells what chance does.
+    /// Chance is not known.
     Unknown,
 }
 
@@ -79,7 +79,15 @@ impl ChangeVerdict {
         }
     }
 
-    /// In a word, where anything tells.
+    /// For people.
+    pub(crate) fn words(self) -> Option<&'static str> {
+        match self {
+            Self::Unclear => Some("inconclusive"),
+            verdict => verdict.known(),
+        }
+    }
+
+    /// For programs; `None` where nothing is known.
     pub(crate) fn known(self) -> Option<&'static str> {
         match self {
             Self::More => Some("more"),
@@ -89,7 +97,7 @@ impl ChangeVerdict {
         }
     }
 
-    /// What cannot be told from chance stands back.
+    /// What may be chance stands back.
     pub(crate) fn paint(self) -> Paint {
         match self {
             Self::More | Self::Less => Paint::Plain,

@@ -14,18 +14,18 @@ pub(crate) fn runs_note(
 ) -> Option<String> {
     match runs {
         [1, 1] => Some(format!(
-            "one recording a side: ± tells how much {what} vary within the recordings, not how much from run to run. \
-             Record each side three times and more, in turn: pmuscope {command} A1 A2 A3 -- B1 B2 B3."
+            "one recording per side: the 95% CI covers how {what} vary within the recordings, not from run to run. \
+             Record each side three times or more, alternating: pmuscope {command} A1 A2 A3 -- B1 B2 B3."
         )),
         [1, _] | [_, 1] => Some(
-            "a side with one recording has no variance from run to run, so there are no intervals: give both sides \
-             two recordings or more, or one each."
+            "no CI: a side with one recording has no run-to-run variance. Give both sides two recordings or more, or \
+             one each."
                 .to_owned(),
         ),
         _ => apart.map(|gap_s| {
             format!(
                 "all recordings of one side were made before those of the other ({} apart): a change of the machine \
-                 in between counts as a difference. Record the sides in turn: A1 B1 A2 B2 A3 B3.",
+                 in between counts as a difference. Alternate: A1 B1 A2 B2 A3 B3.",
                 duration(gap_s)
             )
         }),
@@ -35,7 +35,7 @@ pub(crate) fn runs_note(
 /// That phases of the program are too long for its recordings.
 pub(crate) fn phases_note(phases: &LongPhases) -> String {
     format!(
-        "{}, so nothing is claimed. Record {} or longer, or each side three times and more.",
+        "{}, so no difference is claimed. Record {} or longer, or each side three times or more.",
         long_phases_text(phases),
         duration(phases.enough())
     )
@@ -44,6 +44,6 @@ pub(crate) fn phases_note(phases: &LongPhases) -> String {
 /// What verdicts hold for: all rows `of` something.
 pub(crate) fn claims_note(of: &str) -> String {
     format!(
-        "\"more\" and \"less\" hold for all rows{of} together (Holm, 5 %); \"unclear\" is within what chance does."
+        "\"more\" and \"less\" hold for all rows{of} together (Holm, 5%); \"inconclusive\" is within chance."
     )
 }

@@ -6,7 +6,7 @@ use pmuscope_stats::Estimate;
 use super::ChangeVerdict;
 use crate::number::{fixed, interval, percent, signed, significant};
 use crate::recording::LONG_PHASES;
-use crate::sheet::{Field, Sheet, SheetForm, SheetObject};
+use crate::sheet::{Field, NAME, Sheet, SheetForm, SheetObject};
 
 /// The rows of an event, at most `most`.
 pub(super) fn sheet(event: &EventDiff, most: Option<usize>) -> Sheet<'_> {
@@ -40,11 +40,12 @@ fn fields(event: &EventDiff) -> Vec<Field<'_, RowDiff>> {
     let [total, why_total] = estimate_fields("total_change", false, |row: &RowDiff| &row.total);
     let share_text = |row: &RowDiff| signed(&fixed(row.share.value * 100.0, 2), row.share.value);
     let mut fields = vec![
-        share.head("change, points").shown_as(move |row| share_text(row).into()),
+        share.head("change (points)").shown_as(move |row| share_text(row).into()),
         why_share,
-        Field::margin("±95 %", half),
+        Field::margin("95% CI", half).optional(1),
         Field::text("share_is", |row: &RowDiff| ChangeVerdict::of(row).known())
-            .head("share is")
+            .head("verdict")
+            .shown_if_known(|row| ChangeVerdict::of(row).words().map(str::to_owned))
             .rigid(),
     ];
     for (at, side) in ["before", "after"].into_iter().enumerate() {
@@ -52,26 +53,40 @@ fn fields(event: &EventDiff) -> Vec<Field<'_, RowDiff>> {
         let [share, why] =
             estimate_fields(&key, is_long, move |row: &RowDiff| &row.sides[at].share);
         fields.extend([
-            share.head(side).shown_as(move |row| percent(row.sides[at].share.value, 2).into()),
+            share
+                .head(side)
+                .optional(2)
+                .shown_as(move |row| percent(row.sides[at].share.value, 2).into()),
             why,
             Field::count(format!("{side}.samples"), move |row: &RowDiff| row.sides[at].samples)
                 .for_programs(),
         ]);
     }
     fields.extend([
-        total.head(format!("change {unit}")).shown_as(|row| total_text(&row.total).into()),
+        total
+            .head(format!("total change {unit}"))
+            .optional(5)
+            .shown_as(|row| total_text(&row.total).into()),
         why_total,
     ]);
     fields.extend(["before", "after"].into_iter().enumerate().map(|(at, side)| {
         Field::number(format!("{side}.total"), move |row: &RowDiff| Some(row.sides[at].total))
-            .head(format!("{side} {unit}"))
+            .head(format!("total {side} {unit}"))
+            .optional(6)
     }));
     fields.extend([
         Field::number("p", |row: &RowDiff| row.p).for_programs(),
-        Field::text("command", |row: &RowDiff| Some(&*row.name.command)).rigid(),
-        Field::text("module", |row: &RowDiff| Some(&*row.name.module)),
+        Field::text("command", |row: &RowDiff| Some(&*row.name.command))
+            .head("comm")
+            .wanted(10)
+            .optional(4),
+        Field::text("module", |row: &RowDiff| Some(&*row.name.module))
+            .head("DSO")
+            .wanted(12)
+            .optional(3),
         Field::text("function", |row: &RowDiff| row.name.function.as_deref())
-            .shown_as(|row| function(&row.name).into()),
+            .shown_as(|row| function(&row.name).into())
+            .wanted(NAME),
         Field::text("inlined_into", |row: &RowDiff| row.name.inlined_into.as_deref())
             .for_programs(),
     ]);
@@ -108,7 +123,7 @@ fn total_text(total: &Estimate) -> String {
 fn function(name: &RowName) -> String {
     let function = name.function.as_deref().unwrap_or("[unknown]");
     match &name.inlined_into {
-        Some(outer) => format!("{function} (inlined in {outer})"),
+        Some(outer) => format!("{function} (inlined into {outer})"),
         None => function.to_owned(),
     }
 }

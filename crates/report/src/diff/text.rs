@@ -5,7 +5,7 @@ use pmuscope_profile::{LongPhases, Profile};
 
 use super::sheet::sheet;
 use super::{DiffView, claims_note, phases_note, runs_note};
-use crate::number::{count, counted, interval};
+use crate::number::{count, counted, fixed, interval, signed};
 use crate::recording::{asked, paint_line, push_all_notes, push_wrapped};
 use crate::{Note, Style, escape};
 
@@ -48,21 +48,32 @@ fn kept(view: &DiffView<'_>) -> Option<String> {
 fn head(event: &EventDiff, files: [&[String]; 2], style: &Style) -> String {
     let differing = event.rows.iter().filter(|row| row.differs() == Some(true)).count();
     let line = format!(
-        "{}: {} of {} rows differ; after less before",
+        "{}: {} of {} rows changed{} (after minus before)",
         escape(&event.name),
         count(differing as u64),
-        count(event.rows.len() as u64)
+        count(event.rows.len() as u64),
+        largest(event)
     );
     let mut out = paint_line(style, &line);
     for (word, (side, files)) in ["before", "after "].iter().zip(event.sides.iter().zip(files)) {
         let line = format!("{word}  {}    {}", side_text(side, event), escape(&files.join(" ")));
-        out.push_str(&style.text(&line));
-        out.push('\n');
+        push_wrapped(&mut out, &line, style);
     }
     out
 }
 
-/// `3 recordings, 12,345 samples, 4.12 ±0.05 s each`.
+/// `, most: parse +15.00 points`; nothing where no change is claimed.
+fn largest(event: &EventDiff) -> String {
+    let changed = event.rows.iter().filter(|row| row.differs() == Some(true));
+    let most = changed.max_by(|a, b| a.share.value.abs().total_cmp(&b.share.value.abs()));
+    most.map_or_else(String::new, |row| {
+        let change = signed(&fixed(row.share.value * 100.0, 2), row.share.value);
+        let name = row.name.function.as_deref().unwrap_or(&row.name.module);
+        format!(", most: {} {change} points", escape(name))
+    })
+}
+
+/// `3 recordings, 12,345 samples, 4.12 ± 0.05 s each`.
 fn side_text(side: &SideTotal, event: &EventDiff) -> String {
     let half = side.total.interval.map_or(0.0, |interval| interval.half_width());
     let total = interval(side.total.value, half);
@@ -89,17 +100,14 @@ fn notes(view: &DiffView<'_>) -> Vec<Note> {
         notes.push(phases_note(&phases));
     } else if runs == [1, 1] && all_rows().next().is_some() && all_rows().all(|row| row.p.is_none())
     {
-        notes.push(
-            "samples fall into fewer than 30 blocks of time: there are no intervals. Record longer."
-                .to_owned(),
-        );
+        notes.push("no CI: samples fall in fewer than 30 time blocks. Record longer.".to_owned());
     }
     if all_rows().any(|row| row.p.is_some()) {
         notes.push(claims_note(""));
     }
     if !view.one_sided.is_empty() {
         let names: Vec<_> = view.one_sided.iter().map(|name| escape(name)).collect();
-        notes.push(format!("only one side has: {}.", names.join(", ")));
+        notes.push(format!("in one side only: {}.", names.join(", ")));
     }
     notes.into_iter().map(Note::plain).collect()
 }
@@ -147,6 +155,10 @@ mod tests {
     }
 
     fn text(events: &[EventDiff], rows: Option<usize>) -> String {
+        styled(events, rows, &Style::PLAIN)
+    }
+
+    fn styled(events: &[EventDiff], rows: Option<usize>, style: &Style) -> String {
         let files = [vec!["a.data".to_owned()], vec!["b.data".to_owned()]];
         let view = DiffView {
             events,
@@ -155,7 +167,7 @@ mod tests {
             one_sided: &[],
             rows,
         };
-        diff_text(&view, &Style::PLAIN)
+        diff_text(&view, style)
     }
 
     #[test]
@@ -166,12 +178,13 @@ mod tests {
             row(None, [0.0, 0.001], None, None),
         ])];
         insta::assert_snapshot!(text(&events, None));
+        crate::widths::fits("diff", |style| styled(&events, None, style));
     }
 
     #[test]
     fn rows_beyond_the_limit_are_counted() {
         let rows = (0..5).map(|_| row(Some("f"), [0.2, 0.2], None, None)).collect();
         let text = text(&[event(rows)], Some(2));
-        assert!(text.contains("… 3 more rows: --limit all"), "{text}");
+        assert!(text.contains("… 3 more: --limit all"), "{text}");
     }
 }

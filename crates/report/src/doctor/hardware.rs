@@ -101,9 +101,7 @@ fn clock(frequency: &Frequency) -> String {
 pub(crate) fn memory(total: Option<u64>, of_nodes: Option<u64>) -> String {
     match (total.map(number::bytes), of_nodes.map(number::bytes)) {
         (Some(total), Some(nodes)) if total != nodes => {
-            format!(
-                "{total} of memory (MemTotal; its nodes have {nodes}, as under a balloon driver)"
-            )
+            format!("{total} (MemTotal; nodes report {nodes}, as under a balloon driver)")
         }
         (Some(memory), _) | (None, Some(memory)) => memory,
         (None, None) => "-".to_owned(),
@@ -117,8 +115,8 @@ pub(crate) fn nodes(topology: &Topology, style: &Style) -> String {
     let mut columns = vec![
         Column::number("node"),
         Column::number("memory"),
-        Column::number("free"),
-        Column::text("CPUs").shrink(),
+        Column::number("free").optional(1),
+        Column::text("CPUs").shrink_end(),
     ];
     if far {
         let to: Vec<String> = nodes.iter().map(|node| format!("{:>3}", node.id)).collect();
@@ -139,16 +137,16 @@ pub(crate) fn nodes(topology: &Topology, style: &Style) -> String {
         }
         table.row(cells);
     }
-    format!("{}\n{}", style.paint(Paint::Bold, "Nodes"), table.render(style))
+    format!("{}\n{}", style.paint(Paint::Bold, "NUMA nodes"), table.render(style))
 }
 
 pub(super) fn units(facts: &Facts, style: &Style) -> String {
     let title = style.paint(Paint::Bold, "Counters").into_owned();
     let mut table = Table::new([
         Column::text("unit"),
-        Column::text("type"),
-        Column::number("named events"),
-        Column::text("counts for").shrink(),
+        Column::text("type").optional(2),
+        Column::number("named events").optional(1),
+        Column::text("counts for").shrink_end(),
     ])
     .indent(2);
     for ((_, is_core), units) in families(&facts.units.units) {
@@ -209,11 +207,11 @@ fn family_name(units: &[&PmuFacts]) -> String {
 
 fn scope(facts: &Facts, unit: &PmuFacts, is_core: bool) -> String {
     let place = match (&unit.cpumask, &unit.cpus) {
-        (Some(mask), _) => format!("parts of the machine, read on CPU {}", cpus(mask)),
+        (Some(mask), _) => format!("whole package or machine, read on CPU {}", cpus(mask)),
         (None, Some(some)) if *some != facts.topology.online => format!("CPUs {}", cpus(some)),
         _ => "each CPU".to_owned(),
     };
-    let branches = unit.branches.map(|depth| format!("branch stack of {depth}"));
+    let branches = unit.branches.map(|depth| format!("branch stack, {depth} entries"));
     join([Some(place), is_core.then(|| "cycles, instructions".to_owned()), branches])
 }
 
@@ -228,7 +226,7 @@ mod tests {
         assert_eq!(memory(gib(24), None), "24 GiB");
         assert_eq!(memory(None, gib(10)), "10 GiB");
         let both = memory(gib(24), gib(10));
-        assert!(both.starts_with("24 GiB of memory") && both.contains("10 GiB"), "{both}");
+        assert!(both.starts_with("24 GiB (MemTotal") && both.contains("10 GiB"), "{both}");
         assert_eq!(memory(None, None), "-");
     }
 }

@@ -27,11 +27,11 @@ pub(super) fn limits(facts: &Facts, style: &Style) -> String {
     let limits = &facts.limits;
     let mut section = FactList::new("Limits", style);
     section.line("paranoid level", &paranoid(facts));
-    section.line("ring memory", &rings(&facts.ring_budget));
+    section.line("buffer memory", &rings(&facts.ring_budget));
     section.line("sample rate", &rate(facts));
     section.line("open files", &files(facts));
     section.line(
-        "call chains",
+        "call stacks",
         &limits
             .perf_event_max_stack
             .map_or_else(unknown, |frames| format!("up to {frames} frames")),
@@ -40,7 +40,7 @@ pub(super) fn limits(facts: &Facts, style: &Style) -> String {
     section.line(
         "NMI watchdog",
         match limits.nmi_watchdog {
-            Some(true) => "on: holds a counter of every CPU",
+            Some(true) => "on: uses one counter on every CPU",
             Some(false) => "off",
             None => "-",
         },
@@ -63,13 +63,13 @@ fn unknown() -> String {
 fn paranoid(facts: &Facts) -> String {
     let Some(level) = facts.limits.perf_event_paranoid else { return unknown() };
     let meaning = match level {
-        ..=-1 => "everything for everyone",
-        0 => "no tracepoint fields without CAP_PERFMON",
-        1 => "own processes and the kernel below them",
-        2 => "user space of own processes",
-        3.. => "nothing at all on distributions that patch this in",
+        ..=-1 => "everything allowed for all users",
+        0 => "no raw tracepoint fields without CAP_PERFMON",
+        1 => "own processes, user and kernel",
+        2 => "own processes, user space only",
+        3.. => "nothing (distribution patch)",
     };
-    let lifted = if facts.rights.can_watch_all() { ", lifted by your rights" } else { "" };
+    let lifted = if facts.rights.can_watch_all() { ", lifted by your privileges" } else { "" };
     format!("{level}: {meaning}{lifted}")
 }
 
@@ -86,10 +86,10 @@ fn rings(budget: &RingBudget) -> String {
     let cpus = budget.cpus;
     let sum = format!("{per_cpu} KiB × {cpus} CPUs = {shared}, + RLIMIT_MEMLOCK {locked}");
     let end = match (budget.unlimited, budget.total_bytes(), budget.largest_ring_bytes()) {
-        (true, ..) => "; does not bind you (CAP_IPC_LOCK)".to_owned(),
+        (true, ..) => "; not enforced for you (CAP_IPC_LOCK)".to_owned(),
         (false, Some(total), Some(ring)) => {
             let (total, ring) = (number::bytes(total), number::bytes(ring));
-            format!(" = {total}: rings of at most {ring} per CPU")
+            format!(" = {total}: ring buffers of at most {ring} per CPU")
         }
         _ => String::new(),
     };
@@ -101,7 +101,7 @@ fn rate(facts: &Facts) -> String {
     let rate = number::count(rate);
     match facts.limits.perf_cpu_time_max_percent {
         Some(percent @ 1..100) => format!(
-            "at most {rate}/s per CPU; lowered when sampling takes over {percent} % of a CPU"
+            "at most {rate}/s per CPU; lowered when sampling takes over {percent}% of a CPU"
         ),
         Some(_) => format!("at most {rate}/s per CPU, never lowered"),
         None => format!("at most {rate}/s per CPU"),

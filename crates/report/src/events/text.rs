@@ -5,7 +5,7 @@ use pmuscope_events::lists::Precision;
 
 use super::{Here, ListView};
 use crate::escape;
-use crate::number::count;
+use crate::number::{agree, count, counted};
 use crate::style::{Paint, Style, wrap};
 use crate::table::{Cell, Column, Table};
 
@@ -88,8 +88,8 @@ fn details(offer: &Offer, here: &Here) -> Vec<(&'static str, String)> {
     push(
         "here",
         Some(match here {
-            Here::Yes => "can be counted".to_owned(),
-            Here::No(why) => format!("cannot be counted: {why}"),
+            Here::Yes => "countable".to_owned(),
+            Here::No(why) => format!("not countable: {why}"),
             Here::NotTried => "-".to_owned(),
         }),
     );
@@ -111,33 +111,33 @@ fn details(offer: &Offer, here: &Here) -> Vec<(&'static str, String)> {
 
 fn head(view: &ListView<'_>, style: &Style) -> String {
     let events = view.events();
-    let (plural, verb) = if events == 1 { ("", "matches") } else { ("s", "match") };
+    let verb = agree(events, "matches", "match");
     let matching = match view.pattern {
         Some(pattern) => format!(" {verb} {}", escape(pattern)),
         None => String::new(),
     };
-    let mut parts = vec![format!("{} event{plural}{matching}", count(events as u64))];
+    let mut parts = vec![format!("{}{matching}", counted(events, "event"))];
     if view.refused() > 0 {
-        parts.push(format!("{} cannot be counted here", count(view.refused() as u64)));
+        parts.push(format!("{} not countable here", count(view.refused() as u64)));
     }
     parts.push(match &view.lists {
         Some((path, events)) => {
             format!("event lists: {} ({} events for this CPU)", escape(path), count(*events as u64))
         }
-        None => "no event lists (pmuscope events import)".to_owned(),
+        None => "no event lists (Try: pmuscope events import)".to_owned(),
     });
-    format!("{}\n", style.text(&parts.join(" · ")))
+    format!("{}\n", wrap(&style.text(&parts.join(" · ")), style.width, 2))
 }
 
 /// Columns without any text are left out.
 fn table(rows: Vec<[Cell; COLUMNS]>) -> Table {
     let mut columns = vec![
-        Column::text("name"),
-        Column::text("PMU"),
+        Column::text("name").shrink_to(32),
+        Column::text("PMU").shrink_to(8).optional(2),
         Column::text("here"),
-        Column::text("encoding").shrink(),
-        Column::text("needs").shrink(),
-        Column::text("description").shrink(),
+        Column::text("encoding").shrink_end().optional(3),
+        Column::text("needs").shrink_end().optional(1),
+        Column::text("description").shrink_end(),
     ];
     let used: [bool; COLUMNS] =
         std::array::from_fn(|column| rows.iter().any(|row| !row[column].is_empty()));
@@ -265,8 +265,9 @@ mod tests {
 
     #[test]
     fn a_table_for_each_kind_and_reasons_below() {
+        crate::widths::fits("events-text", |style| list_text(&view(), style));
         insta::assert_snapshot!(list_text(&view(), &Style::PLAIN), @r"
-        3 events match c · 2 cannot be counted here · event lists: /lists (1,234 events for this CPU)
+        3 events match c · 2 not countable here · event lists: /lists (1,234 events for this CPU)
 
         Hardware events
           name                PMU  here    encoding
@@ -286,16 +287,17 @@ mod tests {
 
     #[test]
     fn details_have_a_line_for_each_thing_known() {
+        crate::widths::fits("events-text-2", |style| details_text(&view(), style));
         insta::assert_snapshot!(details_text(&view(), &Style::PLAIN), @r"
-        3 events match c · 2 cannot be counted here · event lists: /lists (1,234 events for this CPU)
+        3 events match c · 2 not countable here · event lists: /lists (1,234 events for this CPU)
 
         cycles, cpu-cycles
-          here      cannot be counted: no right
+          here      not countable: no right
           PMU       cpu
           encoding  type=0,config=0x0
 
         LATENCY
-          here         cannot be counted: needs a PEBS threshold
+          here         not countable: needs a PEBS threshold
           PMU          cpu
           encoding     event=0xcd,umask=0x1,ldlat=0x4
           needs        counters 3 · alone · register 0x3f6 · PEBS · deprecated
@@ -303,7 +305,7 @@ mod tests {
           description  Loads that took more than 4 cycles.
 
         READ\x1b
-          here   can be counted
+          here   countable
           PMU    box_0, box_1, box_2, box_3
           needs  fixed 0 · counters 0-7, with SMT 0-3
           unit   MiB, 6.25e-5 each

@@ -46,11 +46,11 @@ fn the_table_is_there_without_a_script() {
     let page = page(&sample::made(), PageLimits::default());
     let rows: Vec<String> = rows(&page).iter().map(|row| row.join(" | ")).collect();
     insta::assert_snapshot!(rows.join("\n"), @r"
-    29.17 % | - | 50.00 % | 35 | my app | my app | memcpy&lt;T&gt; (inlined in main)
-    25.00 % | - | 25.00 % | 30 | my app | my app | recurse
-    20.83 % | - | 20.83 % | 25 | my app | [kernel.kallsyms] | copy_page
-    16.67 % | - | 16.67 % | 20 | &lt;b&gt;evil&lt;/b&gt; | =1.so | [unknown]
-    8.33 % | - | 83.33 % | 10 | my app | my app | main
+    29.17% | - | 50.00% | 35 | my app | my app | memcpy&lt;T&gt; (inlined into main)
+    25.00% | - | 25.00% | 30 | my app | my app | recurse
+    20.83% | - | 20.83% | 25 | my app | [kernel.kallsyms] | copy_page
+    16.67% | - | 16.67% | 20 | &lt;b&gt;evil&lt;/b&gt; | =1.so | [unknown]
+    8.33% | - | 83.33% | 10 | my app | my app | main
     ");
 }
 
@@ -64,7 +64,7 @@ fn lost_samples_have_a_column_where_some_were_lost() {
     assert!(page.contains(">±lost</th>") && page.contains("the most that lost samples can change"));
     // 35 of 120 samples: 35 to 65 of 150, which is 14.17 points more at most.
     let row = &rows(&page)[0];
-    assert_eq!((&*row[0], &*row[2]), ("29.17 %", "14.17"), "{row:?}");
+    assert_eq!((&*row[0], &*row[2]), ("29.17%", "14.17"), "{row:?}");
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn what_is_left_out_has_a_line_and_its_share() {
     let page = page(&sample::made(), limits);
     assert_eq!(rows(&page).len(), 2);
     assert!(page.contains("3 more rows left out: pmuscope report -o FILE.csv has all"), "{page}");
-    assert!(page.contains("<td class=\"num\">45.83 %</td>"), "{page}");
+    assert!(page.contains("<td class=\"num\">45.83%</td>"), "{page}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! How the value of a metric is written, wherever people read it: `2.01 ±0.03`; `~2.0` where there is no
+//! How the value of a metric is written, wherever people read it: `2.01 ± 0.03`; `~2.0` where there is no
 //! interval; `0 (≤0.014)` of what was never counted; `-` where nothing was measured.
 
 use pmuscope_profile::metrics::MetricCell;
@@ -29,7 +29,7 @@ pub(super) fn relied_on(cell: &MetricCell) -> Option<f64> {
     cell.value.filter(|_| cell.interval.is_some() || cell.at_most.is_some())
 }
 
-/// Whether it is a value that nothing can be claimed of.
+/// Whether it is a value without an interval.
 pub(super) fn is_estimate(cell: &MetricCell) -> bool {
     cell.value.is_some() && relied_on(cell).is_none()
 }

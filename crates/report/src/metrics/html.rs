@@ -24,20 +24,20 @@ pub fn metrics_page(
     commit: &str,
 ) -> String {
     let coloured = tints.map_or_else(String::new, |tints| {
-        format!(" The colour is that of {}; grey has no value to rely on.", tints.title())
+        format!(" Color: {}; gray: no reliable value.", tints.title())
     });
     let metrics = Section::new("functions-0", "Metrics")
         .about(format!(
-            "Share of the windows that end there, kept or not; metrics of the kept ones, ± is the 95 % interval, \
-             ~ an estimate without.{coloured}"
+            "Share of the windows that end there, kept or not; metrics of the kept ones with 95% CI, ~ a value \
+             without a CI.{coloured}"
         ))
         .legend(tints.map(Tints::legend))
         .with(Body::Sheet(view.sheet(tints, flame.is_some())));
     let total = &view.windows.total;
     let causes = causes(total);
-    let none = causes.is_empty().then(|| "All of them count.".to_owned());
-    let rejected = Section::new("causes-0", "Windows that do not count")
-        .about("By the first test they failed; shares of all windows.")
+    let none = causes.is_empty().then(|| "None were rejected.".to_owned());
+    let rejected = Section::new("causes-0", "Rejected windows")
+        .about("By the first test they failed; percentages of all windows.")
         .sheet(causes_sheet(&causes, total.windows()))
         .line(none);
     let graph = flame.map(|_| ("flame-0".to_owned(), "Flame graph"));
@@ -96,11 +96,10 @@ fn summary(view: &MetricsView<'_>) -> Summary {
 /// What stands where in the flame graph.
 fn shape(flame: &Flame) -> &'static str {
     if flame.is_flat() {
-        "The recording has no call chains, so functions stand below their modules; the width is the \
-         share of windows"
+        "No call stacks were recorded, so functions are grouped by DSO; width: percentage of windows"
     } else {
-        "Callers on top, what they call below; the width is the share of samples that begin windows, \
-         the colour that of windows that end in the function itself, whoever called it"
+        "Callers on top, callees below; width: percentage of samples that begin windows; color: metric of windows that \
+         end in the function itself, whatever its caller"
     }
 }
 

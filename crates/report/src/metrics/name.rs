@@ -4,7 +4,7 @@ use pmuscope_profile::metrics::diff::RowName;
 use pmuscope_profile::windows::{By, RowKey, Windows};
 
 use crate::escape;
-use crate::sheet::{Field, SheetForm};
+use crate::sheet::{Field, NAME, SheetForm};
 
 /// What a row is of. Foreign text.
 #[derive(Debug, Clone, Copy)]
@@ -105,7 +105,10 @@ pub(super) fn name_field<'a, R: 'a>(
     by: By,
     of: impl Fn(&'a R) -> Option<Named<'a>> + 'a,
 ) -> Field<'a, R> {
-    Field::text(by_word(by), move |row| Some(of(row)?.text(by))).names_rows().for_people()
+    Field::text(by_word(by), move |row| Some(of(row)?.text(by)))
+        .names_rows()
+        .wanted(NAME)
+        .for_people()
 }
 
 /// For people: the module, where it says more than the rows do.
@@ -114,5 +117,5 @@ pub(super) fn module_field<'a, R: 'a>(
     of: impl Fn(&'a R) -> Option<Named<'a>> + 'a,
 ) -> Option<Field<'a, R>> {
     let says_more = matches!(by, By::Function | By::Inlined | By::Line);
-    says_more.then(|| Field::text("module", move |row| of(row)?.module))
+    says_more.then(|| Field::text("module", move |row| of(row)?.module).wanted(12).optional(2))
 }

@@ -59,6 +59,7 @@ fn fields<'a>(
             .only_in(&[SheetForm::Page]),
         Field::count("windows", |row: &Row<'_>| row.row.windows())
             .head("samples")
+            .optional(6)
             .column("samples"),
         Field::count("kept", |row: &Row<'_>| row.row.kept()).for_programs(),
     ]);
@@ -81,6 +82,7 @@ fn fields<'a>(
         Field::json("metrics", move |row: &Row<'_>| metrics_json(view, row)),
         Field::number("kept", move |row: &Row<'_>| Some(kept(row.row)))
             .shown_as(move |row| percent(kept(row.row), 0).into())
+            .optional(5)
             .for_people(),
     ]);
     let module = module_field(by, named);
@@ -92,7 +94,7 @@ fn fields<'a>(
     });
     if view.needs {
         let needs = move |row: &Row<'_>| Some(needs_text(view.more_seconds(&row.cells)?));
-        fields.push(Field::text("for ±5 %", needs).only_in(&[SheetForm::Text]).rigid());
+        fields.push(Field::text("for ±5%", needs).only_in(&[SheetForm::Text]).rigid());
     }
     fields
 }
@@ -109,6 +111,8 @@ fn metric_field<'a>(
         .shown_if_known(move |row| row.cells[at].value.map(|_| figure(&row.cells[at])))
         .painted(move |row| guess(is_estimate(&row.cells[at])))
         .about(format!("{}; {}", metric.about, metric.unit))
+        // The first metrics are those that were asked for first.
+        .optional(if at == 0 { 0 } else { 10_u8.saturating_add(at.try_into().unwrap_or(u8::MAX)) })
         .for_people();
     match tints.filter(|tints| tints.column() == at) {
         Some(tints) => field.tinted(move |row| tints.colour(&row.cells[at]).to_owned()),
@@ -159,7 +163,7 @@ fn why(row: &WindowRow, cell: &MetricCell, is_long: bool) -> Option<&'static str
         (Some(0.0), None) => Some("none was counted"),
         (Some(_), None) if is_sure(row) && (is_long || cell.freedom.is_some()) => Some(LONG_PHASES),
         (Some(_), None) if is_sure(row) => {
-            Some("too few windows of its events, or in few blocks of time")
+            Some("too few windows of its events, or in too few blocks of time")
         }
         (Some(_), None) => Some("fewer than 30 kept windows, or shorter than ten windows"),
     }

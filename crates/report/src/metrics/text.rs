@@ -7,7 +7,7 @@ use pmuscope_profile::windows::{WindowKind, WindowRow, Windows};
 use super::figure::is_estimate;
 use super::{MetricsView, Named, causes};
 use crate::number::{agree, count, counted, duration, percent};
-use crate::recording::{long_phases_text, lost_text, push_all_notes};
+use crate::recording::{long_phases_text, lost_text, paint_line, push_all_notes, push_wrapped};
 use crate::{Cell, Column, Note, Paint, Style, Table, escape};
 
 /// A function that loses this share of its windows to those before it is named in a note.
@@ -48,10 +48,9 @@ fn head(view: &MetricsView<'_>, style: &Style) -> String {
     let mut first = vec![kind(&windows.kind), counted(total.windows(), "window")];
     if !windows.by_cpu.is_empty() {
         let cpus = windows.by_cpu.len();
-        first.push(format!("{cpus} {}", if cpus == 1 { "CPU" } else { "CPUs" }));
+        first.push(counted(cpus, "CPU"));
     }
     let first = format!("{}    {}", first.join(", "), escape(view.file));
-    let first = style.text(&first);
     let of_all = |number: u64| percent(number as f64 / total.windows().max(1) as f64, 1);
     let mut second = vec![format!("kept {}", of_all(total.kept()))];
     let causes = causes(total);
@@ -63,8 +62,9 @@ fn head(view: &MetricsView<'_>, style: &Style) -> String {
     second.push(lost_text(windows.lost, windows.throttled));
     second.extend(emulated(windows));
     let second = second.join(" · ");
-    let first = style.paint(Paint::Bold, &first).into_owned();
-    format!("{first}\n{}\n", style.text(&second))
+    let mut out = paint_line(style, &first);
+    push_wrapped(&mut out, &second, style);
+    out
 }
 
 /// `windows of 300 cycles, 1 in 1,000,003 cycles`; with jitter `windows of 300 to 360 cycles`.
@@ -97,7 +97,7 @@ pub fn length_text(window: u64, range: Option<(u64, u64)>) -> String {
 #[must_use]
 pub fn too_short_text(asked: u64, calls: u64) -> String {
     let (asked, calls) = (count(asked), count(calls));
-    format!("asked for {asked}; the calls alone take {calls}: windows cannot be shorter here")
+    format!("{asked} requested; the calls alone take {calls}: windows cannot be shorter here")
 }
 
 /// On how many CPUs the phase held.
@@ -107,10 +107,10 @@ pub(super) fn offsets(windows: &Windows) -> Option<String> {
     (windows.kind.strobed && cpus > 0).then(|| format!("offset constant on {good} of {cpus} CPUs"))
 }
 
-/// What is not counted of each window, because it was asked for.
+/// What is subtracted from each window, on request.
 pub(super) fn taken_off(windows: &Windows) -> Option<String> {
     let cost = windows.interrupt_cost;
-    (cost > 0).then(|| format!("less {} each for the interrupt", count(cost)))
+    (cost > 0).then(|| format!("minus {} each for the interrupt", count(cost)))
 }
 
 /// What changes the reading.
@@ -126,8 +126,7 @@ pub(super) fn notes(view: &MetricsView<'_>) -> Vec<Note> {
         .collect();
     if !absent.is_empty() {
         notes.push(format!(
-            "{}: their events were not recorded. pmuscope metrics --list tells which events each \
-             metric needs.",
+            "{}: their events were not recorded. pmuscope metrics --list shows which events each metric needs.",
             escape(&absent.join(", "))
         ));
     }
@@ -136,8 +135,8 @@ pub(super) fn notes(view: &MetricsView<'_>) -> Vec<Note> {
         notes.push(format!("{why}. Record {enough} or longer."));
     } else if view.rows.iter().any(|row| row.cells.iter().any(is_estimate)) {
         notes.push(
-            "~ marks functions shorter than ten windows, those with fewer than 30 kept windows, and those \
-             that ran in too few stretches of time: no interval can be given for them."
+            "~ marks values without a CI: functions shorter than ten windows, with fewer than 30 kept windows, or \
+             that ran in too few blocks of time."
                 .to_owned(),
         );
     }
@@ -147,7 +146,7 @@ pub(super) fn notes(view: &MetricsView<'_>) -> Vec<Note> {
     notes.extend(missing.iter().map(|sentence| format!("{}.", escape(sentence))));
     if windows.outside > 0 {
         notes.push(format!(
-            "{} {} taken while the phase of a CPU was being set, outside of windows.",
+            "{} {} taken while a CPU's phase was being set, outside of windows.",
             counted(windows.outside, "sample"),
             agree(windows.outside, "was", "were")
         ));
@@ -174,8 +173,8 @@ fn entries_note(view: &MetricsView<'_>) -> Option<String> {
         .filter(|(share, _)| view.windows.discards && *share >= MUCH_DISCARDED)
         .max_by(|a, b| a.0.total_cmp(&b.0))?;
     Some(format!(
-        "windows that begin in another function count for none ({} of those that end in {}), so events at the \
-         entry of a function read low. --attribution none counts them, with what the other function did.",
+        "windows that begin in another function are discarded ({} of those that end in {}), so events at function \
+         entry read low. --attribution none counts them, including work of the other function.",
         percent(share, 1),
         Named::of_key(view.windows, &row.key).text(view.windows.by)
     ))
@@ -188,7 +187,13 @@ pub fn metric_list_text(metrics: &Metrics, style: &Style) -> String {
     for group in metrics.groups() {
         out.push_str(&style.paint(Paint::Bold, &format!("[{}]", escape(group))));
         out.push('\n');
-        let mut table = Table::new(["", "", "", ""].map(Column::text)).indent(2);
+        let columns = [
+            Column::text(""),
+            Column::text("").optional(2),
+            Column::text("").shrink_end(),
+            Column::text("").shrink_end().optional(1),
+        ];
+        let mut table = Table::new(columns).indent(2);
         for metric in metrics.list.iter().filter(|metric| metric.group == group) {
             for (at, formula) in metric.formulas.iter().enumerate() {
                 let first =
@@ -213,7 +218,7 @@ mod tests {
     use pmuscope_profile::metrics::MetricCell;
 
     #[test]
-    fn windows_are_told_as_recorded() {
+    fn windows_are_shown_as_recorded() {
         let event = "cycles:u".to_owned();
         let one = WindowKind {
             event,
@@ -231,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_counted_is_told_with_what_it_can_be() {
+    fn zero_is_shown_with_its_upper_bound() {
         let zero = MetricCell { value: Some(0.0), windows: 400, ..MetricCell::default() };
         assert_eq!(figure(&MetricCell { at_most: Some(0.031_2), ..zero }), "0 (≤0.031)");
         assert_eq!(figure(&MetricCell { windows: 1, ..zero }), "~0");

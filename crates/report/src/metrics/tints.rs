@@ -67,7 +67,7 @@ impl<'a> Tints<'a> {
     pub(super) fn legend(&self) -> Legend {
         let steps = self.scale.map(|scale| scale.steps()).unwrap_or_default();
         let steps = steps.into_iter().map(|step| (step.colour.to_owned(), step.values));
-        let grey = (WITHHELD.to_owned(), "no value to rely on".to_owned());
+        let grey = (WITHHELD.to_owned(), "no reliable value".to_owned());
         Legend { title: self.title(), steps: steps.chain([grey]).collect() }
     }
 

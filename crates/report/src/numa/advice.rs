@@ -6,7 +6,7 @@ use pmuscope_numa::advise::{Advice, Cost, Evidence, Gathered, NodeEvidence, Sugg
 use serde::Serialize;
 
 use crate::doctor::section::{FactList, join};
-use crate::{Cell, Column, Paint, Style, Table, escape, escape_bytes, number, wrap};
+use crate::{Cell, Column, Paint, Style, Table, escape, escape_bytes, number, wrap, wrap_lines};
 
 /// An advice with all that it rests on.
 #[derive(Debug, Serialize)]
@@ -133,7 +133,7 @@ fn head(report: &AdviceReport<'_>, style: &Style) -> String {
         number::counted(evidence.threads, "thread"),
         evidence.own_cpus(),
         size(evidence.bytes()),
-        number::counted(evidence.nodes.len(), "node"),
+        number::counted(evidence.nodes.len(), "NUMA node"),
         number::duration(evidence.seconds),
         if report.ended { ", until it ended" } else { "" }
     );
@@ -147,26 +147,26 @@ fn head(report: &AdviceReport<'_>, style: &Style) -> String {
     };
     let second = join([
         Some(format!(
-            "cost: {} of a CPU",
+            "overhead: {} of one CPU",
             of_a_cpu.map_or_else(|| "-".to_owned(), |share| number::percent(share, 2))
         )),
         Some(format!(
-            "{}, {} pages asked for",
-            number::counted(cost.looks, "look"),
+            "{}, {} pages queried",
+            number::counted(cost.looks, "snapshot"),
             number::count(cost.pages_asked)
         )),
         Some(faults),
         Some(format!("lost {}", number::count(cost.lost))),
         Some(format!("throttled {}", number::count(cost.throttled))),
-        report.emulator.map(|name| {
-            format!("emulated ({}): the other nodes are as near as the own", escape(name))
-        }),
+        report
+            .emulator
+            .map(|name| format!("emulated ({}): remote memory is as fast as local", escape(name))),
     ]);
-    style.text(&format!("{first}\n{second}\n")).into_owned()
+    wrap_lines(&style.text(&format!("{first}\n{second}\n")), style.width, 2)
 }
 
 fn faults(number: u64) -> String {
-    format!("{} minor fault{}", number::count(number), if number == 1 { "" } else { "s" })
+    number::counted(number, "minor fault")
 }
 
 fn size(bytes: f64) -> String {
@@ -182,7 +182,7 @@ fn verdict(report: &AdviceReport<'_>, style: &Style) -> String {
         Verdict::Unknown { .. } => Paint::Warn,
         _ => Paint::Bold,
     };
-    let mut text = format!("{}\n", style.paint(paint, &style.text(&what)));
+    let mut text = format!("{}\n", style.paint(paint, &wrap(&style.text(&what), style.width, 2)));
     for reason in &report.advice.reasons {
         text += &format!("  - {}\n", wrap(&style.text(&escape(reason)), style.width, 4));
     }
@@ -196,20 +196,20 @@ fn how(verdict: &Verdict) -> String {
     };
     match verdict {
         Verdict::Compact { node, threads: true, pages: false } => {
-            format!(": its threads to node {node}, where its memory is")
+            format!(": threads to node {node}, where the memory is")
         }
         Verdict::Compact { node, threads: false, .. } => {
-            format!(": its memory to node {node}, where its threads are")
+            format!(": memory to node {node}, where the threads are")
         }
-        Verdict::Compact { node, .. } => format!(": its threads and its memory to node {node}"),
+        Verdict::Compact { node, .. } => format!(": threads and memory to node {node}"),
         Verdict::SpreadProcess { from, to } => {
-            format!(": away from node {from} to node {to}, which is idle, threads and memory")
+            format!(": threads and memory from node {from} to node {to}, which is idle")
         }
         Verdict::SpreadThreads { nodes } => {
-            format!(": its threads over nodes {}, each beside its own memory", list(nodes))
+            format!(": threads over nodes {}, each close to its own memory", list(nodes))
         }
         Verdict::Interleave { nodes } => {
-            format!(": its pages round-robin over nodes {}, its threads too", list(nodes))
+            format!(": pages round-robin over nodes {}, threads too", list(nodes))
         }
         Verdict::LeaveAlone | Verdict::Unknown { .. } => String::new(),
     }
@@ -219,15 +219,15 @@ fn nodes(report: &AdviceReport<'_>, style: &Style) -> String {
     let evidence = report.evidence;
     let mut table = Table::new([
         Column::number("node"),
-        Column::number("CPUs"),
-        Column::number("busy"),
+        Column::number("CPUs").optional(4),
+        Column::number("busy").optional(3),
         Column::number("own"),
-        Column::number("others"),
+        Column::number("others").optional(2),
         Column::number("own memory"),
         Column::number("share"),
-        Column::number("free"),
-        Column::number("bandwidth"),
-        Column::text("CPUs it may use").shrink(),
+        Column::number("free").optional(1),
+        Column::number("bandwidth").optional(5),
+        Column::text("allowed CPUs").shrink_end(),
     ])
     .indent(2);
     let all = evidence.bytes();
@@ -247,8 +247,10 @@ fn nodes(report: &AdviceReport<'_>, style: &Style) -> String {
             Cell::new(places(node)),
         ]);
     }
-    let title =
-        format!("Nodes: CPUs busy and memory, means over {}", number::duration(evidence.seconds));
+    let title = format!(
+        "NUMA nodes: busy CPUs and memory, means over {}",
+        number::duration(evidence.seconds)
+    );
     format!("{}\n{}", style.paint(Paint::Bold, &title), table.render(style))
 }
 
@@ -256,7 +258,7 @@ fn places(node: &NodeEvidence) -> String {
     let cpus = if node.cpu_list.is_empty() { "-" } else { &node.cpu_list };
     match node.may_take {
         true => cpus.to_owned(),
-        false => format!("{cpus}, none of its memory (cpuset)"),
+        false => format!("{cpus}, no memory from here (cpuset)"),
     }
 }
 
@@ -270,16 +272,16 @@ fn seen(report: &AdviceReport<'_>, style: &Style) -> String {
     section.line(
         "locality",
         &match locality {
-            Some(locality) => format!("{locality} if every thread uses all of its memory alike"),
+            Some(locality) => format!("{locality} if every thread uses all memory alike"),
             None => "-".to_owned(),
         },
     );
-    let why = evidence.sharing_why.as_deref().unwrap_or("no time to sample any");
+    let why = evidence.sharing_why.as_deref().unwrap_or("too short to sample any");
     match &evidence.sharing {
         None => section.line("faults", &format!("- ({})", escape(why))),
         Some(sharing) => {
             section.line("faults", &format!(
-                "{} sampled: {} first touches · {} uses of pages that were there{} · {} of pages not asked for",
+                "{} sampled: {} first touches · {} uses of resident pages{} · {} of pages not queried",
                 number::count(sharing.faults),
                 number::count(sharing.first_touches),
                 number::count(sharing.uses),
@@ -295,18 +297,18 @@ fn seen(report: &AdviceReport<'_>, style: &Style) -> String {
         "balancing",
         match evidence.balancing {
             Some(true) => "on: the kernel moves pages and tasks as well",
-            Some(false) => "off: uses of pages that are there do not fault",
-            None => "- (this kernel has none)",
+            Some(false) => "off: uses of resident pages do not fault",
+            None => "- (not in this kernel)",
         },
     );
     if let Some(shares) = evidence.shares {
         let how = if shares { "shared" } else { "private" };
-        section.line("memory", &format!("{how}, as was said (--sharing)"));
+        section.line("memory", &format!("{how} (--sharing)"));
     }
     if evidence.pinned_apart {
-        section.line("affinity", "set for single threads, which keep theirs");
+        section.line("affinity", "set per thread; threads keep theirs");
     } else if evidence.is_bound {
-        section.line("affinity", "set: it may not run on all CPUs that its cpuset leaves it");
+        section.line("affinity", "set: it may not run on all CPUs of its cpuset");
     }
     let why = evidence.bandwidth_why.as_deref().unwrap_or_default();
     if evidence.nodes.iter().all(|node| node.bandwidth.is_none()) {
@@ -334,7 +336,14 @@ fn to_try(report: &AdviceReport<'_>, style: &Style) -> String {
     let widest = report.commands.iter().map(|command| command.type_this.len()).max().unwrap_or(0);
     let mut text = format!("{}\n", style.paint(Paint::Bold, "To try"));
     for command in report.commands {
-        text += &format!("  {:<widest$}  {}\n", command.type_this, command.does);
+        // Never broken: it is there to be copied.
+        let beside = 2 + widest + 2 + command.does.chars().count();
+        text += &match style.width.is_some_and(|width| beside > width) {
+            true => {
+                format!("  {}\n      {}\n", command.type_this, wrap(&command.does, style.width, 6))
+            }
+            false => format!("  {:<widest$}  {}\n", command.type_this, command.does),
+        };
     }
     text
 }

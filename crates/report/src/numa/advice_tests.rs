@@ -64,25 +64,26 @@ fn page(gathered: &Gathered, emulator: Option<&str>, style: &Style) -> String {
 
 #[test]
 fn memory_on_another_node() {
+    crate::widths::fits("numa-advice", |style| page(&apart(), None, style));
     insta::assert_snapshot!(page(&apart(), None, &Style::PLAIN), @r"
     job\x1b[31m (4711): 3 threads, 1.98 CPUs busy, 524 MiB on 2 nodes, 5.00 s
-    cost: 0.90 % of a CPU · 21 looks, 86,016 pages asked for · 5,210 minor faults sampled, 1 in 7 · lost 3 · throttled 0
+    overhead: 0.90% of one CPU · 21 snapshots, 86,016 pages queried · 5,210 minor faults sampled, 1 in 7 · lost 3 · throttled 0
 
-    compact: its threads to node 1, where its memory is
-      - locality is 0.02, and 2 % of the sampled uses were local
-      - 98 % of its memory and 0 % of its running time are on node 1, which has room for all of it
+    compact: threads to node 1, where the memory is
+      - locality is 0.02, and 2% of the sampled uses were local
+      - 98% of its memory and 0% of its running time are on node 1, which has room for all of it
 
-    Nodes: CPUs busy and memory, means over 5.00 s
-      node  CPUs  busy   own  others  own memory   share    free  bandwidth  CPUs it may use
-         0     4  2.23  1.98    0.25      12 MiB   2.3 %  12 GiB          -  0-3
-         1     4  0.25  0.00    0.25     512 MiB  97.7 %  12 GiB          -  4-7
+    NUMA nodes: busy CPUs and memory, means over 5.00 s
+      node  CPUs  busy   own  others  own memory  share    free  bandwidth  allowed CPUs
+         0     4  2.23  1.98    0.25      12 MiB   2.3%  12 GiB          -  0-3
+         1     4  0.25  0.00    0.25     512 MiB  97.7%  12 GiB          -  4-7
 
     Evidence
-      locality          0.023 ±0.004 if every thread uses all of its memory alike
-      faults            5,210 sampled: 10 first touches · 5,000 uses of pages that were there, 2.5 % local · 200 of pages not asked for
-      sharing           96.7 % of 900 pages used twice were used by several threads
+      locality          0.023 ± 0.004 if every thread uses all memory alike
+      faults            5,210 sampled: 10 first touches · 5,000 uses of resident pages, 2.5% local · 200 of pages not queried
+      sharing           96.7% of 900 pages used twice were used by several threads
       balancing         on: the kernel moves pages and tasks as well
-      affinity          set: it may not run on all CPUs that its cpuset leaves it
+      affinity          set: it may not run on all CPUs of its cpuset
       bandwidth         - (this machine shows no counters of its memory controllers)
 
     To try
@@ -104,22 +105,26 @@ fn too_little_to_say_anything_on_a_terminal_without_unicode() {
     let page = page(&idle, Some("QEMU TCG"), &style);
     assert!(page.is_ascii(), "{page}");
     insta::assert_snapshot!(page, @r"
-    job\x1b[31m (4711): 3 threads, 0.00 CPUs busy, 524 MiB on 2 nodes, 5.00 s, until it ended
-    cost: 0.90 % of a CPU | 21 looks, 86,016 pages asked for | no faults sampled | lost 3 | throttled 0 | emulated (QEMU TCG): the other nodes are as near as the own
+    job\x1b[31m (4711): 3 threads, 0.00 CPUs busy, 524 MiB on 2 nodes, 5.00 s,
+      until it ended
+    overhead: 0.90% of one CPU | 21 snapshots, 86,016 pages queried | no faults
+      sampled | lost 3 | throttled 0 | emulated (QEMU TCG): remote memory is as fast
+      as local
 
     not enough evidence
-      - its threads ran for 0 % of a CPU: what hardly runs hardly uses memory
+      - its threads ran for 0% of a CPU: what hardly runs hardly uses memory
 
-    Nodes: CPUs busy and memory, means over 5.00 s
-      node  CPUs  busy   own  others  own memory   share    free  bandwidth  CPUs it may use
-         0     4  2.23  0.00    2.23      12 MiB   2.3 %  12 GiB          -  0-3
-         1     4  0.25  0.00    0.25     512 MiB  97.7 %  12 GiB          -  4-7
+    NUMA nodes: busy CPUs and memory, means over 5.00 s
+                                            own                            allowed
+      node  CPUs  busy   own  others     memory  share    free  bandwidth  CPUs
+         0     4  2.23  0.00    2.23     12 MiB   2.3%  12 GiB          -  0-3
+         1     4  0.25  0.00    0.25    512 MiB  97.7%  12 GiB          -  4-7
 
     Evidence
       locality          -
       faults            - (perf_event_open: EACCES (Permission denied))
       balancing         on: the kernel moves pages and tasks as well
-      affinity          set: it may not run on all CPUs that its cpuset leaves it
+      affinity          set: it may not run on all CPUs of its cpuset
       bandwidth         - (this machine shows no counters of its memory controllers)
 
     To try

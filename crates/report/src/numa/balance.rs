@@ -8,7 +8,7 @@ use pmuscope_numa::balance::{Action, BalanceSummary, Ended, ProcessSummary, name
 use serde::{Serialize, Serializer};
 
 use crate::doctor::section::join;
-use crate::{Cell, Column, Style, Table, escape, number};
+use crate::{Cell, Column, Style, Table, escape, number, wrap_lines};
 
 /// Schema of what `pmuscope numa balance` prints as JSON.
 const NUMA_BALANCE_SCHEMA: &str = "pmuscope/numa-balance/1";
@@ -81,7 +81,7 @@ pub(super) fn balanced_text(balanced: &Balanced<'_>, style: &Style) -> String {
     text += &left_alone(balanced);
     let steps = &balanced.summary.plan.steps;
     if balanced.dry_run && !steps.is_empty() {
-        text += "\nplan, nothing was changed:\n";
+        text += "\nplan (nothing was changed):\n";
         for step in steps {
             text += &format!("  {}\n", told(step));
         }
@@ -89,7 +89,7 @@ pub(super) fn balanced_text(balanced: &Balanced<'_>, style: &Style) -> String {
     for (pid, why) in balanced.refused {
         text += &format!("\nprocess {pid}: {}\n", escape(why));
     }
-    style.text(&text).into_owned()
+    wrap_lines(&style.text(&text), style.width, 2)
 }
 
 fn headline(balanced: &Balanced<'_>) -> String {
@@ -97,21 +97,18 @@ fn headline(balanced: &Balanced<'_>) -> String {
     let first = join([
         Some(format!(
             "{} on {}, {}",
-            match summary.processes.len() {
-                1 => "1 process".to_owned(),
-                count => format!("{} processes", number::count(count as u64)),
-            },
-            number::counted(balanced.nodes, "node"),
+            number::counted(summary.processes.len(), "process"),
+            number::counted(balanced.nodes, "NUMA node"),
             number::duration(summary.seconds)
         )),
         Some(format!("judged by {}", summary.judge)),
-        (!balanced.judges_speed).then(|| "nothing is said about speed".to_owned()),
+        (!balanced.judges_speed).then(|| "speed was not measured".to_owned()),
         balanced.emulator.map(|name| format!("emulated ({})", escape(name))),
     ]);
     let seconds = summary.seconds.max(1e-3);
     let second = join([
         Some(format!(
-            "cost: {} of CPU ({})",
+            "overhead: {} CPU time ({} of one CPU)",
             number::duration(balanced.cost_s),
             number::percent(balanced.cost_s / seconds, 1)
         )),
@@ -137,7 +134,7 @@ fn left_alone(balanced: &Balanced<'_>) -> String {
         }
         if process.not_back > 0 {
             text += &format!(
-                "\nprocess {}: {} of changes that were not kept did not move back: it ended before that",
+                "\nprocess {}: {} were not moved back, because it ended before that",
                 process.pid,
                 number::bytes(process.not_back)
             );
@@ -148,11 +145,11 @@ fn left_alone(balanced: &Balanced<'_>) -> String {
 
 fn ended(ended: Ended) -> &'static str {
     match ended {
-        Ended::Asked => "ended as asked",
-        Ended::Time => "the time is up",
+        Ended::Asked => "stopped on request",
+        Ended::Time => "time limit reached",
         Ended::Gone => "all processes have ended",
-        Ended::Settled => "nothing was left to change",
-        Ended::DryRun => "only a plan",
+        Ended::Settled => "nothing left to change",
+        Ended::DryRun => "plan only",
         Ended::PingPong => "stopped: pages go back and forth",
     }
 }
@@ -160,7 +157,7 @@ fn ended(ended: Ended) -> &'static str {
 fn processes(balanced: &Balanced<'_>, style: &Style) -> String {
     let mut table = Table::new([
         Column::number("process"),
-        Column::text("name"),
+        Column::text("name").shrink(),
         Column::number("locality before"),
         Column::number("after"),
         Column::number("moved"),
@@ -197,7 +194,7 @@ pub fn told(step: &Action) -> String {
             number::bytes(*bytes)
         ),
         Action::Interleave { pid, nodes, bytes, reason } => format!(
-            "process {pid}: pages to {} in turn, {} to move: {reason}",
+            "process {pid}: interleave pages over {}, {} to move: {reason}",
             names(nodes),
             number::bytes(*bytes)
         ),
@@ -205,44 +202,44 @@ pub fn told(step: &Action) -> String {
     }
 }
 
-/// What `pmuscope numa restore` has to tell.
+/// The result of `pmuscope numa restore`.
 #[derive(Debug, Serialize)]
 pub struct RestoredProcess {
     /// The process.
     pub pid: u32,
-    /// What became of it.
+    /// The result.
     #[serde(flatten)]
     pub restored: Restored,
 }
 
-/// What was put right, for people.
+/// What was restored, for people.
 pub(super) fn restored_text(processes: &[RestoredProcess], style: &Style) -> String {
     if processes.is_empty() {
-        return "no process is pinned by a numa balance that was killed\n".to_owned();
+        return "no process is still pinned by a killed numa balance\n".to_owned();
     }
     let mut text = String::new();
     for RestoredProcess { pid, restored } in processes {
         let what = match restored {
             Restored::Threads { restored, left: 0 } => {
-                format!("{} may run where they could before", number::counted(*restored, "thread"))
+                format!("affinity of {} restored", number::counted(*restored, "thread"))
             }
             Restored::Threads { restored, left } => format!(
-                "{} may run where they could before; {} had been changed by somebody else, or never",
+                "affinity of {} restored; {} left as is (changed by others, or never changed)",
                 number::counted(*restored, "thread"),
                 number::counted(*left, "thread")
             ),
-            Restored::Ended => "it has ended".to_owned(),
+            Restored::Ended => "has ended".to_owned(),
             Restored::Held { by } => {
-                format!("pmuscope {by} still places it; to end that, type: kill {by}")
+                format!("pmuscope {by} still balances it. Try: kill {by}")
             }
             Restored::Refused { why } => format!("not restored: {}", escape(why)),
         };
         text += &format!("process {pid}: {what}\n");
     }
-    style.text(&text).into_owned()
+    wrap_lines(&style.text(&text), style.width, 2)
 }
 
-/// What became of all of them.
+/// All results.
 #[derive(Debug, Serialize)]
 pub struct RestoredProcesses {
     /// Those that were found pinned.
@@ -344,25 +341,25 @@ mod tests {
     #[test]
     fn what_was_done_and_what_would_be() {
         insta::assert_snapshot!(text(false), @r"
-        2 processes on 2 nodes, 20.0 s · judged by locality alone · nothing is said about speed · emulated (QEMU TCG)
-        cost: 200 ms of CPU (1.0 %) · moved 32 MiB (at most 64 MiB/s) · kept 1, undone 0 · the time is up
+        2 processes on 2 NUMA nodes, 20.0 s · judged by locality alone · speed was not measured · emulated (QEMU TCG)
+        overhead: 200 ms CPU time (1.0% of one CPU) · moved 32 MiB (at most 64 MiB/s) · kept 1, undone 0 · time limit reached
 
         process  name   locality before  after   moved  stayed  threads
            4711  bench             0.50   1.00  32 MiB   4 KiB  were on node 1
            4712  -                    -      -     0 B   4 KiB  left alone
 
-        process 4711: 2 MiB of changes that were not kept did not move back: it ended before that
+        process 4711: 2 MiB were not moved back, because it ended before that
         process 4712 was left alone: it sleeps
         ");
         insta::assert_snapshot!(text(true), @r"
-        2 processes on 2 nodes, 20.0 s · judged by locality alone · nothing is said about speed · emulated (QEMU TCG)
-        cost: 200 ms of CPU (1.0 %) · the time is up
+        2 processes on 2 NUMA nodes, 20.0 s · judged by locality alone · speed was not measured · emulated (QEMU TCG)
+        overhead: 200 ms CPU time (1.0% of one CPU) · time limit reached
 
         process  name   locality before  after   moved  stayed  threads
            4711  bench             0.50   1.00  32 MiB   4 KiB  were on node 1
            4712  -                    -      -     0 B   4 KiB  left alone
 
-        plan, nothing was changed:
+        plan (nothing was changed):
           process 4711: move 32 MiB from node 0 to node 1: so
           process 4712: leave alone: it sleeps
         ");
@@ -377,6 +374,7 @@ mod tests {
             restored(3, Restored::Ended),
             restored(4, Restored::Held { by: 7 }),
         ];
+        crate::widths::fits("numa-balance", |style| restored_text(&all, style));
         insta::assert_snapshot!(restored_text(&all, &Style::PLAIN), @r"
         process 1: 4 threads may run where they could before
         process 2: 1 thread may run where they could before; 1 thread had been changed by somebody else, or never

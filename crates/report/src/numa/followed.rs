@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::MIB;
 use crate::section::Section;
 use crate::sheet::{Field, FieldKind, Sheet, Value};
-use crate::{Style, escape, number};
+use crate::{Style, escape, number, wrap, wrap_lines};
 
 /// Rows of the table over time.
 const MOST_LOOKS: usize = 24;
@@ -83,9 +83,9 @@ impl<'a> Followed<'a> {
         }
     }
 
-    /// `15 looks about 100 ms apart`.
+    /// `15 snapshots about 100 ms apart`.
     pub(super) fn how_often(&self) -> String {
-        let looks = number::counted(self.looks.len(), "look");
+        let looks = number::counted(self.looks.len(), "snapshot");
         match self.looks.len() {
             0 | 1 => looks,
             _ => format!("{looks} about {} apart", number::duration(self.interval_s)),
@@ -105,7 +105,7 @@ impl<'a> Followed<'a> {
         };
         [
             of_one_cpu.map_or("-".to_owned(), |share| number::percent(share, 2)),
-            format!("{each} ms a look, {} pages asked for", number::count(asked)),
+            format!("{each} ms per snapshot, {} pages queried", number::count(asked)),
         ]
     }
 
@@ -113,19 +113,17 @@ impl<'a> Followed<'a> {
     fn head(&self) -> [String; 2] {
         let [of_one_cpu, each] = self.cost();
         let emulated = self.emulator.map_or(String::new(), |name| {
-            format!(" · emulated ({}): the other nodes are as near as the own", escape(name))
+            format!(" · emulated ({}): remote memory is as fast as local", escape(name))
         });
         [
             format!(
                 "{} on {}, {}, {}",
                 self.who(),
-                number::counted(self.nodes.len(), "node"),
+                number::counted(self.nodes.len(), "NUMA node"),
                 number::duration(self.seconds),
                 self.how_often()
             ),
-            format!(
-                "cost: {of_one_cpu} of a CPU ({each}) · memory that may be written to{emulated}"
-            ),
+            format!("overhead: {of_one_cpu} of one CPU ({each}) · writable memory{emulated}"),
         ]
     }
 
@@ -137,18 +135,18 @@ impl<'a> Followed<'a> {
     pub(super) fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if self.nodes.len() == 1 {
-            notes.push("One node: all memory is local, there is nothing to place.".to_owned());
+            notes.push("One NUMA node: all memory is local, nothing to place.".to_owned());
         }
         if let Some((pid, why)) = self.refused.first_key_value() {
             let more = self.refused.len() - 1;
             let more = if more > 0 { format!(" (and {more} more)") } else { String::new() };
-            notes.push(format!("Process {pid} could not be looked at{more}: {}", escape(why)));
+            notes.push(format!("Process {pid} could not be read{more}: {}", escape(why)));
         }
         let refused: u64 =
             self.looks.iter().flat_map(|look| &look.processes).map(|process| process.refused).sum();
         if refused > 0 {
             notes.push(format!(
-                "Of {} pages the kernel did not tell where they lie; they count nowhere.",
+                "The kernel did not report the node of {} pages; they are not counted.",
                 number::count(refused)
             ));
         }
@@ -159,21 +157,26 @@ impl<'a> Followed<'a> {
 /// The page for people.
 pub(super) fn followed_text(followed: &Followed<'_>, style: &Style) -> String {
     let [first, second] = followed.head();
-    let mut out = format!("{}\n{}\n", style.text(&first), style.text(&second));
+    let head = format!("{}\n{}\n", style.text(&first), style.text(&second));
+    let mut out = wrap_lines(&head, style.width, 2);
     let left = followed.looks.len().saturating_sub(MOST_LOOKS);
     let left = (left > 0).then(|| {
-        format!("{left} looks between these are not shown: --json and -o FILE.html have all")
+        format!(
+            "{} between these not shown: --json and -o FILE.html have all",
+            number::counted(left, "snapshot")
+        )
     });
     looks(followed, &shown(followed.looks.len())).line(left).bare().push_text(&mut out, style);
     let number = followed.processes().len();
     let more = number.saturating_sub(MOST_PROCESSES);
-    let more = (more > 0)
-        .then(|| format!("{} with less memory: --json has all", number::counted(more, "process")));
+    let more = (more > 0).then(|| {
+        format!("{} with less memory not shown: --json has all", number::counted(more, "process"))
+    });
     if number > 1 {
         processes(followed, MOST_PROCESSES).line(more).bare().push_text(&mut out, style);
     }
     for note in followed.notes() {
-        out += &format!("\n{}\n", style.text(&note));
+        out += &format!("\n{}\n", wrap(&style.text(&note), style.width, 0));
     }
     out
 }
@@ -227,14 +230,15 @@ pub(super) fn looks<'b>(followed: &Followed<'_>, at: &[usize]) -> Section<'b> {
         ]);
     }
     fields.extend([
-        Field::count("threads moved", moved),
-        Field::count("hint faults", faults),
+        Field::count("threads moved", moved).optional(2),
+        Field::count("hint faults", faults).optional(4),
         Field::part("local", local)
+            .optional(3)
             .shown_if_known(move |row| local(row).map(|share| number::percent(share, 0))),
-        Field::number("MiB migrated", migrated),
+        Field::number("MiB migrated", migrated).optional(1),
     ]);
     let sheet = Sheet::new(fields, &rows, rows.len()).rising().into_owned();
-    Section::new("looks", "Looks").sheet(sheet)
+    Section::new("looks", "Snapshots").sheet(sheet)
 }
 
 /// The first and the last look that saw a process.
@@ -246,14 +250,14 @@ pub(super) fn processes<'b>(followed: &Followed<'_>, most: usize) -> Section<'b>
     let all = followed.processes();
     let mut fields = vec![
         Field::id("process", |row: &Row<'_>| Some(row.1.pid)),
-        Field::text("command", |row: &Row<'_>| Some(row.1.name.clone())),
+        Field::text("command", |row: &Row<'_>| Some(row.1.name.clone())).head("comm"),
     ];
     fields.extend(by_node(|row: &Row<'_>| (row.1.threads.clone(), row.1.bytes.clone())));
     fields.extend([
         Field::number("MiB", |row: &Row<'_>| Some(row.1.bytes.iter().sum::<f64>() / MIB))
             .for_pages(),
-        locality("locality, first", |row: &Row<'_>| row.0.locality),
-        locality("last", |row: &Row<'_>| row.1.locality),
+        locality("locality initial", |row: &Row<'_>| row.0.locality),
+        locality("final", |row: &Row<'_>| row.1.locality),
         half(|row: &Row<'_>| row.1.locality),
     ]);
     let sheet = Sheet::new(fields, all.iter().take(most), all.len().min(most)).into_owned();
@@ -269,8 +273,9 @@ fn locality<'a, R: 'a>(
 }
 
 fn half<'a, R: 'a>(of: impl Fn(&'a R) -> Option<Share> + Copy + 'a) -> Field<'a, R> {
-    Field::number("±95 %", move |row| of(row).map(|share| share.half))
-        .shown_if_known(move |row| of(row).map(|share| number::fixed(share.half, 2)))
+    Field::number("95% CI", move |row| of(row).map(|share| share.half)).optional(5).shown_if_known(
+        move |row| of(row).map(|share| format!("±{}", number::fixed(share.half, 2))),
+    )
 }
 
 /// Threads and memory, a number for each node in one cell: `3 0 12 0`.

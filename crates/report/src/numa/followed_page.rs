@@ -25,12 +25,12 @@ pub(super) fn followed_page(followed: &Followed<'_>, commit: &str) -> String {
         look.threads().get(node).map_or(0, |&threads| u64::from(threads))
     });
     let maps = [
-        map(followed, ("memory", "Memory by node"), ("KiB", &bytes), column_s),
-        map(followed, ("threads", "Threads by node"), ("threads", &threads), column_s),
+        map(followed, ("memory", "Memory by NUMA node"), ("KiB", &bytes), column_s),
+        map(followed, ("threads", "Threads by NUMA node"), ("threads", &threads), column_s),
     ];
     let all: Vec<usize> = (0..followed.looks.len()).collect();
     let tables = [looks(followed, &all), processes(followed, usize::MAX)];
-    let links = [("memory", "Memory by node"), ("threads", "Threads by node")];
+    let links = [("memory", "Memory by NUMA node"), ("threads", "Threads by NUMA node")];
     let links = links.map(|(id, name)| (id.to_owned(), name)).into_iter();
     let body = html! {
         (contents(links.chain(tables.iter().map(Section::link))))
@@ -49,21 +49,21 @@ fn summary(followed: &Followed<'_>, command: &str) -> Summary {
     let [of_one_cpu, each] = followed.cost();
     let nodes = crate::number::count(followed.nodes.len() as u64);
     let emulated = followed.emulator.map_or(String::new(), |name| {
-        format!("emulated ({name}): the others are as near as the own")
+        format!("emulated ({name}): remote memory is as fast as local")
     });
     let counters = followed.counters.unwrap_or_default();
     let local = counters
         .local_share()
-        .map_or(String::new(), |share| format!("{} of them local", percent(share, 0)));
+        .map_or(String::new(), |share| format!("{} local", percent(share, 0)));
     Summary {
         title: "numa show".to_owned(),
         facts: vec![
-            Fact::new("Followed", followed.who(), "memory that they may write to".to_owned()),
+            Fact::new("Followed", followed.who(), "writable memory".to_owned()),
             Fact::new("Duration", duration(followed.seconds), followed.how_often()),
-            Fact::new("Cost", format!("{of_one_cpu} of a CPU"), each),
+            Fact::new("Overhead", format!("{of_one_cpu} of one CPU"), each),
             Fact::new("Nodes", nodes, emulated).which_warns(followed.emulator.is_some()),
-            Fact::new("Locality at first", locality(followed.looks.first()), String::new()),
-            Fact::new("Locality at last", locality(followed.looks.last()), left(followed)),
+            Fact::new("Initial locality", locality(followed.looks.first()), String::new()),
+            Fact::new("Final locality", locality(followed.looks.last()), left(followed)),
             Fact::new("Hint faults", counted(counters.hint_faults), local),
             Fact::new(
                 "Pages migrated",
@@ -81,7 +81,7 @@ fn left(followed: &Followed<'_>) -> String {
     let all = followed.processes().len();
     let left = followed.looks.last().map_or(0, |look| look.processes.len());
     if left < all {
-        format!("of the {left} of {all} processes that were left")
+        format!("of the {left} of {all} processes that remained")
     } else {
         String::new()
     }

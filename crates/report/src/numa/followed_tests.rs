@@ -56,26 +56,38 @@ fn moving(looks: usize) -> Vec<Observation> {
 }
 
 fn text(looks: &[Observation], nodes: &[u32], refused: &BTreeMap<u32, String>) -> String {
+    styled(looks, nodes, refused, &Style::PLAIN)
+}
+
+fn styled(
+    looks: &[Observation],
+    nodes: &[u32],
+    refused: &BTreeMap<u32, String>,
+    style: &Style,
+) -> String {
     let followed = Followed::new((nodes, 0.5), looks, refused, None, None);
-    followed_text(&followed, &Style::PLAIN)
+    followed_text(&followed, style)
 }
 
 #[test]
 fn memory_that_follows_its_threads_is_seen_to() {
+    crate::widths::fits("numa-followed", |style| {
+        styled(&moving(4), &[0, 1], &BTreeMap::new(), style)
+    });
     let shown = text(&moving(4), &[0, 1], &BTreeMap::new());
     insta::assert_snapshot!(shown, @r"
-    ser\x1bver (42) and 1 more on 2 nodes, 1.50 s, 4 looks about 500 ms apart
-    cost: 0.30 % of a CPU (1.50 ms a look, 4,096 pages asked for) · memory that may be written to
+    ser\x1bver (42) and 1 more on 2 NUMA nodes, 1.50 s, 4 snapshots about 500 ms apart
+    overhead: 0.30% of one CPU (1.50 ms per snapshot, 4,096 pages queried) · writable memory
 
-    time s  locality  ±95 %  threads by node  MiB by node  threads moved  hint faults  local  MiB migrated
-       0.0      0.00   0.01              1 4        258 0              -            -      -             -
-       0.5      0.33   0.01              1 4     172 85.3              1          120   75 %          2.00
-       1.0      0.67   0.01              1 4     86.8 171              0          120   75 %          2.00
-       1.5      1.00   0.01              1 4     1.50 256              0          120   75 %          2.00
+    time s  locality  95% CI  threads by node  MiB by node  threads moved  hint faults  local  MiB migrated
+       0.0      0.00   ±0.01              1 4        258 0              -            -      -             -
+       0.5      0.33   ±0.01              1 4     172 85.3              1          120    75%          2.00
+       1.0      0.67   ±0.01              1 4     86.8 171              0          120    75%          2.00
+       1.5      1.00   ±0.01              1 4     1.50 256              0          120    75%          2.00
 
-    process  command     threads by node  MiB by node  locality, first  last  ±95 %
-         42  ser\x1bver              0 4        0 256             0.00  1.00   0.01
-         43  helper                  1 0       1.50 0             1.00  1.00   0.01
+    process  comm        threads by node  MiB by node  locality initial  final  95% CI
+         42  ser\x1bver              0 4        0 256              0.00   1.00   ±0.01
+         43  helper                  1 0       1.50 0              1.00   1.00   ±0.01
     ");
 }
 
@@ -86,15 +98,15 @@ fn what_could_not_be_looked_at_is_said() {
     looks[1].processes[0].refused = 3;
     looks[1].locality = None;
     let shown = text(&looks, &[0, 1], &refused);
-    assert!(shown.contains("Process 7 could not be looked at (and 1 more): EPERM"), "{shown}");
-    assert!(shown.contains("Of 3 pages the kernel did not tell"), "{shown}");
-    assert!(text(&[], &[0], &refused).starts_with("no process on 1 node"), "{shown}");
+    assert!(shown.contains("Process 7 could not be read (and 1 more): EPERM"), "{shown}");
+    assert!(shown.contains("did not report the node of 3 pages"), "{shown}");
+    assert!(text(&[], &[0], &refused).starts_with("no process on 1 NUMA node"), "{shown}");
 }
 
 #[test]
 fn many_looks_are_thinned_out_and_nothing_counted_is_left_out() {
     let shown = text(&moving(200), &[0, 1], &BTreeMap::new());
-    assert!(shown.contains("176 looks between these are not shown"), "{shown}");
+    assert!(shown.contains("176 snapshots between these not shown"), "{shown}");
     let rows: Vec<&str> = shown.lines().filter(|line| line.contains(" MiB")).collect();
     assert!(rows.len() <= 2, "{shown}");
     // The column of hint faults: 120 of each look but the first.

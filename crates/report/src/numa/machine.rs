@@ -1,4 +1,4 @@
-//! What the machine tells of placement: nodes, how the kernel is set, what it has counted.
+//! NUMA facts of a machine: nodes, kernel settings, kernel counters.
 
 use crate::report::Report;
 use pmuscope_machine::{AccessClass, Kernel, NumaFacts, NumaNode, Sign, Topology};
@@ -6,9 +6,9 @@ use serde::Serialize;
 
 use crate::doctor::hardware;
 use crate::doctor::section::{FactList, cpus, join};
-use crate::{Cell, Column, Paint, Style, Table, escape, number};
+use crate::{Cell, Column, Paint, Style, Table, escape, number, wrap_lines};
 
-/// What `pmuscope numa show` has to tell of a machine.
+/// The result of `pmuscope numa show`.
 #[derive(Debug, Serialize)]
 pub struct NumaShow<'a> {
     /// Of placement.
@@ -17,7 +17,7 @@ pub struct NumaShow<'a> {
     /// CPUs and nodes; JSON has them with the machine.
     #[serde(skip)]
     pub topology: &'a Topology,
-    /// The kernel that tells it.
+    /// The kernel that reports it.
     #[serde(skip)]
     pub kernel: &'a Kernel,
     /// What translates the machine's instructions, if the CPU itself does not run them.
@@ -28,7 +28,7 @@ pub struct NumaShow<'a> {
 /// The page for people.
 pub(super) fn numa_text(show: &NumaShow<'_>, style: &Style) -> String {
     let sections = [
-        style.text(&headline(show)).into_owned(),
+        wrap_lines(&style.text(&headline(show)), style.width, 2),
         hardware::nodes(show.topology, style),
         access(show, style),
         taken(&show.facts.nodes, style),
@@ -49,7 +49,7 @@ fn headline(show: &NumaShow<'_>) -> String {
     let first = join([
         Some(format!(
             "{}, {}, {}",
-            number::counted(nodes.len(), "node"),
+            number::counted(nodes.len(), "NUMA node"),
             number::counted(show.topology.online.len(), "CPU"),
             hardware::memory(show.facts.memory_bytes, of_nodes)
         )),
@@ -58,14 +58,13 @@ fn headline(show: &NumaShow<'_>) -> String {
         Some(format!("Linux {} {}", escape(&show.kernel.release), escape(&show.kernel.arch))),
     ]);
     let emulated = show.emulator.map(|sign| {
-        format!("emulated ({}): the other nodes are as near as the own", escape(&sign.name))
+        format!("emulated ({}): remote memory is as fast as local", escape(&sign.name))
     });
     let second = join([
-        (nodes.len() == 1).then(|| {
-            "one node: memory is equally near to all CPUs, there is nothing to place".to_owned()
-        }),
+        (nodes.len() == 1)
+            .then(|| "one NUMA node: all memory is local, nothing to place".to_owned()),
         emulated,
-        Some("settings and counters of the kernel, nothing is measured".to_owned()),
+        Some("kernel settings and counters, nothing measured".to_owned()),
     ]);
     format!("{first}\n{second}\n")
 }
@@ -74,11 +73,11 @@ fn titled(title: &str, style: &Style, table: &Table) -> String {
     format!("{}\n{}", style.paint(Paint::Bold, &style.text(title)), table.render(style))
 }
 
-/// Latency and bandwidth as firmware tells them.
+/// Latency and bandwidth as firmware reports them.
 fn access(show: &NumaShow<'_>, style: &Style) -> String {
     let mut table = Table::new([
         Column::number("node"),
-        Column::text("nearest"),
+        Column::text("nearest initiator"),
         Column::text("from node"),
         Column::number("read MB/s"),
         Column::number("write MB/s"),
@@ -97,7 +96,7 @@ fn access(show: &NumaShow<'_>, style: &Style) -> String {
         let value = |value: Option<u64>| Cell::measured(value, number::count);
         table.row([
             Cell::new(node.node.id.to_string()),
-            Cell::new(if access.class == 0 { "of any kind" } else { "with CPUs" }),
+            Cell::new(if access.class == 0 { "any" } else { "CPU" }),
             Cell::new(cpus(&access.initiators)),
             value(access.read_bandwidth_mb_s),
             value(access.write_bandwidth_mb_s),
@@ -109,25 +108,29 @@ fn access(show: &NumaShow<'_>, style: &Style) -> String {
         return String::new();
     }
     let made_up = if show.emulator.is_some() { " (emu)" } else { "" };
-    titled(&format!("Memory as firmware has it (HMAT), not measured{made_up}"), style, &table)
+    titled(
+        &format!("Memory performance reported by firmware (HMAT), not measured{made_up}"),
+        style,
+        &table,
+    )
 }
 
 /// Pages taken from each node.
 fn taken(nodes: &[NumaNode], style: &Style) -> String {
-    let is_told = |node: &NumaNode| {
+    let is_known = |node: &NumaNode| {
         node.counters.hit.is_some() || node.tier.is_some() || node.interleave_weight.is_some()
     };
-    if nodes.len() < 2 || !nodes.iter().any(is_told) {
+    if nodes.len() < 2 || !nodes.iter().any(is_known) {
         return String::new();
     }
     let mut table = Table::new([
         Column::number("node"),
-        Column::number("tier"),
+        Column::number("tier").optional(1),
         Column::number("weight"),
         Column::number("hit"),
         Column::number("miss"),
-        Column::number("foreign"),
-        Column::number("interleave"),
+        Column::number("foreign").optional(2),
+        Column::number("interleave").optional(3),
         Column::number("local"),
         Column::number("other"),
     ])
@@ -147,29 +150,28 @@ fn taken(nodes: &[NumaNode], style: &Style) -> String {
         ];
         table.row([Cell::new(node.node.id.to_string())].into_iter().chain(figures));
     }
-    titled("Memory tier, weight when interleaved, pages taken since start", style, &table)
+    titled("Memory tier, interleave weight, page allocations since boot", style, &table)
 }
 
 fn balancing(facts: &NumaFacts, style: &Style) -> String {
     let mut section = FactList::new("NUMA balancing", style);
     let set = &facts.balancing;
     let Some(mode) = set.mode else {
-        section.line("kernel", "- (this kernel has none: CONFIG_NUMA_BALANCING)");
+        section.line("kernel", "- (kernel built without CONFIG_NUMA_BALANCING)");
         return section.finish();
     };
     let what = match (set.is_on() == Some(true), set.is_tiering() == Some(true)) {
-        (false, false) => "off: the kernel leaves pages where they were first touched",
-        (true, false) => "pages and tasks move to each other",
+        (false, false) => "off: pages stay where they were first touched",
+        (true, false) => "pages and tasks move towards each other",
         (false, true) => "hot pages move to faster memory",
-        (true, true) => "pages and tasks move to each other, and hot pages to faster memory",
+        (true, true) => "pages and tasks move towards each other, and hot pages to faster memory",
     };
     section.line("numa_balancing", &format!("{mode}: {what}"));
     let count = |value: Option<u64>| value.map_or_else(|| "-".to_owned(), number::count);
     section.line("scans", &match &facts.balancing_why {
         Some(why) => format!("- ({})", escape(why)),
         None => format!(
-            "{} MB each · first after {} ms of running, then every {} ms (faults remote) to {} ms \
-             (faults local)",
+            "{} MB each · first after {} ms of run time, then every {} ms (remote faults) to {} ms (local faults)",
             count(set.scan_size_mb),
             count(set.scan_delay_ms),
             count(set.scan_period_min_ms),
@@ -180,7 +182,7 @@ fn balancing(facts: &NumaFacts, style: &Style) -> String {
         section.line(
             "hot pages",
             &format!(
-                "used again within {} ms · at most {} MB/s move to faster memory",
+                "reused within {} ms · at most {} MB/s move to faster memory",
                 count(set.hot_threshold_ms),
                 count(set.promote_rate_limit_mb_s)
             ),
@@ -191,11 +193,11 @@ fn balancing(facts: &NumaFacts, style: &Style) -> String {
 
 /// Where memory comes from.
 fn sources(facts: &NumaFacts, style: &Style) -> String {
-    let mut section = FactList::new("Where memory comes from", style);
+    let mut section = FactList::new("Memory policy", style);
     let set = &facts.settings;
     let text = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
     let policy = set.own_policy.as_ref().map(|policy| match policy.as_str() {
-        "default" => "default: the node of the CPU that first touches a page".to_owned(),
+        "default" => "default: local to the CPU that first touches a page".to_owned(),
         other => escape(other).into_owned(),
     });
     section.line("own policy", &text(policy));
@@ -203,8 +205,8 @@ fn sources(facts: &NumaFacts, style: &Style) -> String {
     section.line(
         "zone reclaim",
         &text(set.zone_reclaim_mode.map(|mode| match mode {
-            0 => "0: the next node, when one is full".to_owned(),
-            mode => format!("{mode}: a full node is emptied before the next one is asked"),
+            0 => "0: use the next node when one is full".to_owned(),
+            mode => format!("{mode}: reclaim on a full node before using the next one"),
         })),
     );
     section.line(
@@ -217,8 +219,8 @@ fn sources(facts: &NumaFacts, style: &Style) -> String {
     section.line(
         "weights",
         match set.weighted_interleave {
-            true => "pages can be interleaved by weight (MPOL_WEIGHTED_INTERLEAVE)",
-            false => "- (this kernel interleaves evenly only; Linux 6.9 knows weights)",
+            true => "weighted interleaving available (MPOL_WEIGHTED_INTERLEAVE)",
+            false => "- (even interleaving only; weights need Linux 6.9)",
         },
     );
     let huge = set.transparent_huge_pages.as_deref().map(|huge| escape(huge).into_owned());
@@ -228,7 +230,7 @@ fn sources(facts: &NumaFacts, style: &Style) -> String {
 
 fn counters(facts: &NumaFacts, style: &Style) -> String {
     let up = facts.uptime_s.map_or_else(|| "-".to_owned(), number::duration);
-    let mut section = FactList::new(&format!("Counted since start ({up})"), style);
+    let mut section = FactList::new(&format!("Kernel counters since boot ({up})"), style);
     if let Some(why) = &facts.counters_why {
         section.line("counters", &format!("- ({})", escape(why)));
         return section.finish();
@@ -254,16 +256,16 @@ fn counters(facts: &NumaFacts, style: &Style) -> String {
     section.line(
         "pages migrated",
         &format!(
-            "{} by balancing · {} in all, {} could not",
+            "{} by balancing · {} total, {} failed",
             count(counted.pages_migrated),
             count(counted.migrate_success),
             count(counted.migrate_fail)
         ),
     );
     section.line(
-        "huge, each as one",
+        "huge pages",
         &format!(
-            "{} migrated whole · {} split · {} could not",
+            "{} migrated whole · {} split · {} failed",
             count(counted.thp_migration_success),
             count(counted.thp_migration_split),
             count(counted.thp_migration_fail)
@@ -272,7 +274,7 @@ fn counters(facts: &NumaFacts, style: &Style) -> String {
     section.line(
         "between tiers",
         &format!(
-            "{} pages up of {} candidates · {} down by kswapd, {} by tasks short of memory",
+            "{} pages promoted of {} candidates · {} demoted by kswapd, {} by direct reclaim",
             count(counted.promote_success),
             count(counted.promote_candidate),
             count(counted.demote_kswapd),
@@ -280,11 +282,11 @@ fn counters(facts: &NumaFacts, style: &Style) -> String {
         ),
     );
     section.line(
-        "pages taken",
+        "allocations",
         &match facts.settings.counts_allocations {
             Some(false) => "- (not counted: vm.numa_stat is 0)".to_owned(),
             _ => format!(
-                "{} on the node of the CPU that asked ({}) · {} elsewhere · {} not where asked for",
+                "{} local ({}) · {} remote · {} not on the intended node",
                 count(counted.local),
                 share(facts.allocated_locally),
                 count(counted.other),

@@ -6,12 +6,12 @@ use pmuscope_numa::simulate::{
 };
 use serde::Serialize;
 
-use crate::{Column, Style, Table, number};
+use crate::{Column, Style, Table, number, wrap_lines};
 
 /// Schema of the simulated table as JSON.
 const NUMA_SIMULATE_SCHEMA: &str = "pmuscope/numa-simulate/1";
 
-/// What `pmuscope numa simulate` has to tell.
+/// The result of `pmuscope numa simulate`.
 #[derive(Debug, Serialize)]
 pub struct NumaSimulation {
     /// What is simulated.
@@ -28,19 +28,19 @@ pub struct NumaSimulation {
 pub(super) fn numa_simulation_text(simulation: &NumaSimulation, style: &Style) -> String {
     let machine = &simulation.simulated;
     let head = format!(
-        "simulated, nothing is measured: {} nodes of {} CPUs, n = {} runs of {} s at most, seed {}\n\
-         converged: all threads of each process on one node; median seconds, (runs that converged), \
-         [published], ! differs from it;\n\
-         local in the end: share of accesses with balance\n\n",
+        "simulation, nothing measured: {} NUMA nodes of {} CPUs, n = {} runs of at most {} s, seed {}\n\
+         converged: all threads of each process on one node\n\
+         cells: median seconds (runs that converged) [published], ! differs from published\n\
+         final locality: local accesses with balance\n\n",
         machine.nodes,
         machine.cpus,
         simulation.runs,
         number::fixed(LIMIT, 0),
         simulation.seed,
     );
-    let mut columns = vec![Column::text("test")];
-    columns.extend(COLUMNS.iter().map(|policy| Column::text(name(*policy))));
-    columns.push(Column::number("local in the end"));
+    let mut columns = vec![Column::text("test").shrink_to(8)];
+    columns.extend(COLUMNS.iter().map(|policy| Column::number(name(*policy))));
+    columns.push(Column::number("final locality"));
     let mut table = Table::new(columns);
     for row in &simulation.tests {
         let mut cells = vec![row.test.name.to_owned()];
@@ -51,11 +51,12 @@ pub(super) fn numa_simulation_text(simulation: &NumaSimulation, style: &Style) -
     }
     let all = agreement(&simulation.tests);
     let foot = format!(
-        "\n{} of {} cells could come out otherwise, and {} of these are as published; a constant guess for each policy has \
-         {}.\nThe others say nothing: a process of one thread is on one node whatever is done, and off and balancenuma \
-         move no thread ({} of all {} are as published).\ndocs/placement-policies.md says why some may differ\n",
+        "\n{} of {} cells are informative, {} of these match the published ones; a constant guess for each policy \
+         matches {}.\nThe others say nothing: a process of one thread is always on one node, and off and balancenuma \
+         move no thread ({} of all {} match).\ndocs/placement-policies.md explains differences\n",
         all.informing, all.cells, all.informing_agree, all.informing_guess, all.agree, all.cells,
     );
+    let (head, foot) = (wrap_lines(&head, style.width, 2), wrap_lines(&foot, style.width, 0));
     style.text(&(head + &table.render(style) + &foot)).into_owned()
 }
 
@@ -128,17 +129,19 @@ mod tests {
                 ],
             }],
         };
+        crate::widths::fits("numa-simulate", |style| numa_simulation_text(&simulation, style));
         insta::assert_snapshot!(numa_simulation_text(&simulation, &Style::PLAIN), @r"
-        simulated, nothing is measured: 4 nodes of 8 CPUs, n = 3 runs of 100 s at most, seed 1
-        converged: all threads of each process on one node; median seconds, (runs that converged), [published], ! differs from it;
-        local in the end: share of accesses with balance
+        simulation, nothing measured: 4 NUMA nodes of 8 CPUs, n = 3 runs of at most 100 s, seed 1
+        converged: all threads of each process on one node
+        cells: median seconds (runs that converged) [published], ! differs from published
+        final locality: local accesses with balance
 
-        test             off (3.7)    balancenuma    AutoNUMA       numa-u           balance  local in the end
-        1x3-convergence  - (0/3) [-]  3 (2/3) [-] !  1 (3/3) [0.2]  - (1/3) [2.3] !  6 (3/3)              0.99
+        test             off (3.7)    balancenuma    AutoNUMA       numa-u           balance  final locality
+        1x3-convergence  - (0/3) [-]  3 (2/3) [-] !  1 (3/3) [0.2]  - (1/3) [2.3] !  6 (3/3)            0.99
 
-        2 of 4 cells could come out otherwise, and 1 of these are as published; a constant guess for each policy has 2.
-        The others say nothing: a process of one thread is on one node whatever is done, and off and balancenuma move no thread (2 of all 4 are as published).
-        docs/placement-policies.md says why some may differ
+        2 of 4 cells are informative, 1 of these match the published ones; a constant guess for each policy matches 2.
+        The others say nothing: a process of one thread is always on one node, and off and balancenuma move no thread (2 of all 4 match).
+        docs/placement-policies.md explains differences
         ");
     }
 }

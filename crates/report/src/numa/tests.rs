@@ -117,49 +117,50 @@ fn tiered() -> TempDir {
 
 #[test]
 fn a_server_with_slow_memory() {
+    crate::widths::fits("numa", |style| page(&tiered(), None, style));
     insta::assert_snapshot!(page(&tiered(), None, &Style::PLAIN), @r"
-    3 nodes, 8 CPUs, 192 GiB · 1 without CPUs · Linux 6.12.9-amd64 x86_64
-    settings and counters of the kernel, nothing is measured
+    3 NUMA nodes, 8 CPUs, 192 GiB · 1 without CPUs · Linux 6.12.9-amd64 x86_64
+    kernel settings and counters, nothing measured
 
-    Nodes
+    NUMA nodes
       node  memory    free  distance to   0   1   2  CPUs
          0  64 GiB  48 GiB               10  21  28  0-3
          1  64 GiB  48 GiB               21  10  28  4-7
          2  64 GiB  48 GiB               28  28  10  -
 
-    Memory as firmware has it (HMAT), not measured
-      node  nearest      from node  read MB/s  write MB/s  read ns  write ns
-         0  of any kind  0             40,000           -       90         -
-         1  of any kind  0             40,000           -       90         -
-         2  of any kind  0             12,000           -       90         -
-         2  with CPUs    0             11,000           -       90         -
+    Memory performance reported by firmware (HMAT), not measured
+      node  nearest initiator  from node  read MB/s  write MB/s  read ns  write ns
+         0  any                0             40,000           -       90         -
+         1  any                0             40,000           -       90         -
+         2  any                0             12,000           -       90         -
+         2  CPU                0             11,000           -       90         -
 
-    Memory tier, weight when interleaved, pages taken since start
+    Memory tier, interleave weight, page allocations since boot
       node  tier  weight        hit  miss  foreign  interleave    local  other
          0     4       3  1,000,000     4        4         100  999,000  1,004
          1     4       3  1,000,000     4        4         100  999,000  1,004
          2    22       1  1,000,000     4        4         100  999,000  1,004
 
     NUMA balancing
-      numa_balancing    3: pages and tasks move to each other, and hot pages to faster memory
-      scans             256 MB each · first after 1,000 ms of running, then every 1,000 ms (faults remote) to 60,000 ms (faults local)
-      hot pages         used again within 1,000 ms · at most 65,536 MB/s move to faster memory
+      numa_balancing    3: pages and tasks move towards each other, and hot pages to faster memory
+      scans             256 MB each · first after 1,000 ms of run time, then every 1,000 ms (remote faults) to 60,000 ms (local faults)
+      hot pages         reused within 1,000 ms · at most 65,536 MB/s move to faster memory
 
-    Where memory comes from
-      own policy        default: the node of the CPU that first touches a page
+    Memory policy
+      own policy        default: local to the CPU that first touches a page
       own nodes         0-2
-      zone reclaim      0: the next node, when one is full
+      zone reclaim      0: use the next node when one is full
       demotion          on: reclaim moves pages to slower memory
-      weights           pages can be interleaved by weight (MPOL_WEIGHTED_INTERLEAVE)
+      weights           weighted interleaving available (MPOL_WEIGHTED_INTERLEAVE)
       huge pages        madvise
 
-    Counted since start (3 h 4 min)
+    Kernel counters since boot (3 h 4 min)
       PTE updates       1,234,567 pages, 12 huge
-      hint faults       40,000 · 22,400 local (56.0 %)
-      pages migrated    9,000 by balancing · 10,000 in all, 3 could not
-      huge, each as one 7 migrated whole · 1 split · 0 could not
-      between tiers     800 pages up of 900 candidates · 70 down by kswapd, 5 by tasks short of memory
-      pages taken       4,990,000 on the node of the CPU that asked (99.8 %) · 10,012 elsewhere · 12 not where asked for
+      hint faults       40,000 · 22,400 local (56.0%)
+      pages migrated    9,000 by balancing · 10,000 total, 3 failed
+      huge pages        7 migrated whole · 1 split · 0 failed
+      between tiers     800 pages promoted of 900 candidates · 70 demoted by kswapd, 5 by direct reclaim
+      allocations       4,990,000 local (99.8%) · 10,012 remote · 12 not on the intended node
     ");
 }
 
@@ -170,33 +171,34 @@ fn one_node_has_nothing_to_place() {
         folder.path(),
         &[("proc/sys/kernel/numa_balancing", "0"), ("proc/vmstat", "numa_hint_faults 0")],
     );
+    crate::widths::fits("numa-2", |style| page(&folder, None, style));
     insta::assert_snapshot!(page(&folder, None, &Style::PLAIN), @r"
-    1 node, 4 CPUs, 64 GiB · Linux 6.12.9-amd64 x86_64
-    one node: memory is equally near to all CPUs, there is nothing to place · settings and counters of the kernel, nothing is measured
+    1 NUMA node, 4 CPUs, 64 GiB · Linux 6.12.9-amd64 x86_64
+    one NUMA node: all memory is local, nothing to place · kernel settings and counters, nothing measured
 
-    Nodes
+    NUMA nodes
       node  memory    free  CPUs
          0  64 GiB  48 GiB  0-3
 
     NUMA balancing
-      numa_balancing    0: off: the kernel leaves pages where they were first touched
+      numa_balancing    0: off: pages stay where they were first touched
       scans             - (debugfs is not mounted. Try: sudo mount -t debugfs nodev /sys/kernel/debug)
 
-    Where memory comes from
+    Memory policy
       own policy        -
       own nodes         -
       zone reclaim      -
       demotion          -
-      weights           - (this kernel interleaves evenly only; Linux 6.9 knows weights)
+      weights           - (even interleaving only; weights need Linux 6.9)
       huge pages        -
 
-    Counted since start (-)
+    Kernel counters since boot (-)
       PTE updates       - pages, - huge
       hint faults       0 · - local (-)
-      pages migrated    - by balancing · - in all, - could not
-      huge, each as one - migrated whole · - split · - could not
-      between tiers     - pages up of - candidates · - down by kswapd, - by tasks short of memory
-      pages taken       - on the node of the CPU that asked (-) · - elsewhere · - not where asked for
+      pages migrated    - by balancing · - total, - failed
+      huge pages        - migrated whole · - split · - failed
+      between tiers     - pages promoted of - candidates · - demoted by kswapd, - by direct reclaim
+      allocations       - local (-) · - remote · - not on the intended node
     ");
 }
 

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::json::Count;
 
 /// Why a row's share has no interval.
-pub(crate) const NO_INTERVAL: &str = "samples in fewer than 30 blocks of time, phases too long for the recording, or beyond the largest rows";
+pub(crate) const NO_INTERVAL: &str = "samples in fewer than 30 blocks of time, phases too long for the recording, or not among the largest rows";
 /// The same where it is known to be for its phases.
 pub(crate) const LONG_PHASES: &str = "the program's phases are too long for this recording";
 

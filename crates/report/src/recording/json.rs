@@ -186,7 +186,7 @@ impl<'a> RecordedEvent<'a> {
     fn new(profile: &'a Profile, event: &'a EventProfile, limits: RowLimits) -> Self {
         let functions = Functions::of(profile, event).sheet(limits);
         let no_period = "the period varies and the samples do not carry it";
-        let no_loss = "the file does not tell the losses of its events apart";
+        let no_loss = "the file does not report losses per event";
         Self {
             name: &event.name,
             samples: Count(event.samples),

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::json::Count;
 use crate::number::{count, duration, percent};
-use crate::{Cell, Column, Style, Table, wrap};
+use crate::{Cell, Column, Paint, Style, Table, wrap};
 
 /// CPUs that have a row, those with the most losses.
 const MOST_ROWS: usize = 16;
@@ -18,10 +18,10 @@ pub(super) fn losses_text(profile: &Profile, style: &Style) -> String {
         return String::new();
     }
     let mut table = Table::new([
-        Column::number("cpu"),
-        Column::number("samples"),
+        Column::number("CPU"),
+        Column::number("samples").optional(1),
         Column::number("lost"),
-        Column::number("of its records"),
+        Column::number("of records"),
         Column::number("throttled"),
         Column::number("suspended"),
     ]);
@@ -30,7 +30,11 @@ pub(super) fn losses_text(profile: &Profile, style: &Style) -> String {
         table.row([
             Cell::measured(losses.cpu, |cpu| cpu.to_string()),
             Cell::measured(losses.samples, count),
-            Cell::new(count(losses.lost)),
+            Cell::new(count(losses.lost)).paint(if losses.lost > 0 {
+                Paint::Bad
+            } else {
+                Paint::Plain
+            }),
             Cell::measured(losses.samples, |samples| percent(share(samples), 2)),
             Cell::new(count(losses.throttled)),
             Cell::measured((losses.suspended_ns > 0).then_some(losses.suspended_ns), |ns| {
@@ -41,7 +45,7 @@ pub(super) fn losses_text(profile: &Profile, style: &Style) -> String {
     let mut out = format!("\n{}", table.render(style));
     let more = profile.losses.len().saturating_sub(MOST_ROWS);
     if more > 0 {
-        out.push_str(&format!("{} more CPUs: --json\n", count(more as u64)));
+        out.push_str(&format!("{}: --json lists all\n", crate::number::counted(more, "more CPU")));
     }
     let lost = moments(profile, "lost", |block| block.lost);
     let throttled = moments(profile, "throttled", |block| block.throttled);
@@ -85,7 +89,7 @@ fn moments(profile: &Profile, word: &str, of: impl Fn(&LossBlock) -> u64) -> Opt
     }
     (!parts.is_empty()).then(|| {
         let parts = parts.join(", ");
-        format!("{word}, by blocks of {} from the first sample: {parts}", duration(block_s))
+        format!("{word}, in blocks of {} from the first sample: {parts}", duration(block_s))
     })
 }
 

@@ -21,8 +21,8 @@ pub(crate) use notes::{Taken, long_phases_text, notes_on_file};
 pub use other_data::other_data_text;
 pub use stacks::chains_note;
 pub(crate) use text::{
-    account, asked, event_name, extent, kept, lost_text, paint_line, push_all_notes, push_notes,
-    push_wrapped,
+    asked, event_name, extent, kept, lost_text, paint_line, push_account, push_all_notes,
+    push_notes, push_wrapped,
 };
 pub use text::{head_text, kept_text, modules_text, recording_text, warnings_text};
 

@@ -102,9 +102,9 @@ fn overloads(profile: &Profile) -> Option<String> {
         merged.fold((0, 0), |(names, all), one| (names + 1, all + u64::from(one.overloads)));
     (names > 0).then(|| {
         format!(
-            "{} {} for {} overloads that differ in their parameters: --signatures counts each by itself.",
+            "{} {} {} overloads that differ in their parameters: --signatures separates them.",
             counted(names, "function name"),
-            if names == 1 { "stands" } else { "stand" },
+            if names == 1 { "combines" } else { "combine" },
             count(functions)
         )
     })
@@ -114,12 +114,12 @@ fn cut_off(profile: &Profile) -> Option<String> {
     match profile.state {
         FileState::Closed => None,
         FileState::NotClosed => Some(
-            "the recording was cut off: its recorder was killed or is still running. This is what it \
-             had written until then; figures of cost and loss are those of its last note."
+            "the recording is incomplete: its recorder was killed or is still running. Overhead and losses are \
+             those it last reported."
                 .into(),
         ),
         FileState::Truncated { has, should } => Some(format!(
-            "the file is cut off: it has {} of {} bytes. The samples behind the cut are missing; copy it again.",
+            "the file is truncated: it has {} of {} bytes. Samples after the cut are missing; copy it again.",
             count(has),
             count(should)
         )),
@@ -133,7 +133,7 @@ fn unwritten(profile: &Profile) -> Option<String> {
     let why =
         info.ended_by.as_deref().map_or(String::new(), |why| format!(": {}", crate::escape(why)));
     Some(format!(
-        "the recording stopped early{why}. {} that {} taken, and all after them, are not in it.",
+        "the recording stopped early{why}. {} that {} taken, and all later ones, are missing.",
         counted(unwritten, "sample"),
         agree(unwritten, "was", "were")
     ))
@@ -142,7 +142,7 @@ fn unwritten(profile: &Profile) -> Option<String> {
 fn stopped(profile: &Profile) -> Option<String> {
     let stopped = profile.tally.stopped.as_ref()?;
     Some(format!(
-        "reading stopped at byte {}: {}. What lies behind is not in this report.",
+        "reading stopped at byte {}: {}. Later records are not in this report.",
         count(stopped.offset),
         crate::escape(&stopped.reason.to_string())
     ))
@@ -155,7 +155,7 @@ fn missing(profile: &Profile) -> Option<String> {
     let (wrote, read) = (info.samples(), profile.sampled.iter().sum());
     (wrote != read && profile.tally.stopped.is_none()).then(|| {
         format!(
-            "the recorder wrote {}, {} {} read: the file was changed, or one of the two is wrong.",
+            "the recorder wrote {}, but {} {} read: the file was changed, or one of the two is wrong.",
             counted(wrote, "sample"),
             count(read),
             agree(read, "was", "were")
@@ -181,14 +181,16 @@ fn loss(profile: &Profile, taken: Taken) -> Option<String> {
     let gap = gap.fold(f64::INFINITY, f64::min);
     let at_least = if lost.source == LostSource::Records { "at least " } else { "" };
     let reason = if share > MUCH_LOST {
-        "Shares can be off by as much".into()
+        "Results can be off by as much".into()
     } else if share > gap {
-        format!("That is more than lies between the first two functions ({})", percent(gap, 2))
+        format!("The first two functions differ by less ({})", percent(gap, 2))
     } else {
         return None;
     };
-    let advice = taken
-        .either("Record with a lower rate (-F) or larger rings (-m)", "Choose a lower rate (-F)");
+    let advice = taken.either(
+        "Record with a lower frequency (-F) or larger buffers (-m)",
+        "Lower the frequency (-F)",
+    );
     let share = percent(share, 2);
     Some(format!("{at_least}{share} of all records were lost. {reason}. {advice}."))
 }
@@ -201,17 +203,16 @@ fn unsampled(profile: &Profile) -> Option<String> {
     let most = clocks.max_by(|a, b| share_unsampled(a).total_cmp(&share_unsampled(b)))?;
     if info.is_of_cpus() {
         return Some(format!(
-            "the kernel counted {:.3} s of the clock, the samples stand for {:.3} s: in {} of the time CPUs were \
-             idle without a tick, or waited for the host of a virtual machine.",
+            "the timer counted {:.3} s, samples cover {:.3} s: for {} of the time CPUs were idle without a tick, or \
+             the hypervisor ran something else.",
             most.counted_s,
             most.sampled_s,
             percent(share_unsampled(&most), 1)
         ));
     }
     Some(format!(
-        "the kernel counted {:.3} s of the clock, the samples stand for {:.3} s: what ran in {} of the \
-         time is not in this report. Tasks that live shorter than a period have no samples where a \
-         clock follows tasks. Record a command with --own-cgroup, or the machine with -a.",
+        "the timer counted {:.3} s, samples cover {:.3} s: {} of the time is not in this report. Tasks shorter \
+         than a period get no samples from a per-task timer. Try: record --own-cgroup -- CMD, or record -a.",
         most.counted_s,
         most.sampled_s,
         percent(share_unsampled(&most), 1)
@@ -225,9 +226,9 @@ fn share_unsampled(clock: &UnsampledClock) -> f64 {
 fn throttled(profile: &Profile) -> Option<String> {
     (profile.throttled > 0).then(|| {
         format!(
-            "the kernel suspended sampling {} times: the busiest moments are under-represented. Choose \
-             a lower rate (-F), or raise kernel.perf_event_max_sample_rate.",
-            count(profile.throttled)
+            "the kernel throttled sampling {}: the busiest moments are under-represented. Lower the frequency (-F), \
+             or raise kernel.perf_event_max_sample_rate.",
+            counted(profile.throttled, "time")
         )
     })
 }
@@ -237,13 +238,13 @@ fn throttled(profile: &Profile) -> Option<String> {
 pub fn order_note(tally: &Tally) -> Option<String> {
     let (late, limit) = (tally.late, order_limit() as u64);
     let late = match late {
-        0 => "none of them came after a younger one had been used".into(),
-        late => format!("{} were used after younger ones", count(late)),
+        0 => "none of them came too late".into(),
+        late => format!("{} came too late to be put in order", count(late)),
     };
     (tally.early > 0).then(|| {
         format!(
-            "records were put in order within {} of memory, since the file does not mark when older ones can no \
-             longer come: {late}. More memory: PMUSCOPE_MEMORY={}G.",
+            "records were ordered within {} of memory, because the file does not mark flush points: {late}. For more \
+             memory: PMUSCOPE_MEMORY={}G.",
             bytes(limit),
             (4 * limit).div_ceil(1 << 30)
         )
@@ -267,15 +268,15 @@ fn strays(profile: &Profile) -> Option<String> {
     };
     let be = ["is", "are"];
     let unknown = tally.unknown_kinds.values().sum();
-    part(tally.samples_of_no_event, "sample", ["belongs", "belong"], "to no event of the file");
+    part(tally.samples_of_no_event, "sample", ["belongs", "belong"], "to no event in the file");
     part(tally.malformed, "record", be, "too short");
     part(late_otherwise(tally), "record", ["came"; 2], "too late to be put in order");
-    part(unknown, "record", be, "of a kind that this version does not know");
+    part(unknown, "record", be, "of an unknown type");
     part(
         profile.mappings_left_out,
         "item",
         ["was", "were"],
-        "left out for want of memory (mappings or names; more: PMUSCOPE_MEMORY=4G)",
+        "left out for lack of memory (mappings or names; for more: PMUSCOPE_MEMORY=4G)",
     );
     (!parts.is_empty()).then(|| format!("not in this report: {}.", parts.join(", ")))
 }
@@ -291,7 +292,7 @@ fn others(profile: &Profile) -> Option<String> {
     let ids: Vec<String> = ids.iter().map(u32::to_string).collect();
     let (ids, listed) = (ids.join(", "), ids.join(","));
     Some(format!(
-        "asked for was {what} {ids}, but the events were of all tasks: {flag} {listed} leaves the others out."
+        "{what} {ids} was requested, but events cover all tasks: {flag} {listed} leaves out the others."
     ))
 }
 
@@ -301,30 +302,27 @@ fn other_data(profile: &Profile) -> Option<String> {
 }
 
 fn waits(profile: &Profile) -> Option<String> {
-    profile.tells_waits.then(|| {
-        "the recording also tells where threads wait, for how long, and who wakes them: see --by wait."
-            .to_owned()
-    })
+    profile
+        .tells_waits
+        .then(|| "the recording also has waits and wakeups: see --by wait.".to_owned())
 }
 
 fn unnamed(profile: &Profile, taken: Taken) -> Option<String> {
     let (share, modules) =
         largest(profile, |state| !matches!(state, SymbolState::Found | SymbolState::NotMapped))?;
     let advice = taken.either(
-        "--modules says why and what to do",
-        "pmuscope record -a -- sleep 2, then pmuscope report --modules, says why and what to do",
+        "--modules shows why and what to do",
+        "pmuscope record -a -- sleep 2, then pmuscope report --modules, shows why and what to do",
     );
-    let (share, modules) = (percent(share, 1), counted(modules, "module"));
-    Some(format!("{share} of the samples have no function's name, in {modules}: {advice}."))
+    let (share, modules) = (percent(share, 1), counted(modules, "DSO"));
+    Some(format!("{share} of the samples have no function name, in {modules}: {advice}."))
 }
 
 fn unmapped(profile: &Profile, taken: Taken) -> Option<String> {
     let (share, _) = largest(profile, |state| *state == SymbolState::NotMapped)?;
-    let who = taken.either("the recording tells", "the kernel told");
+    let which = taken.either("recorded", "known");
     let share = percent(share, 1);
-    Some(format!(
-        "{share} of the samples lie where, as far as {who}, no file is mapped: [unknown]."
-    ))
+    Some(format!("{share} of the samples fall outside any {which} mapping: [unknown]."))
 }
 
 /// Share of what has no name in modules in such a state, and their number, for the event where that is the
@@ -351,7 +349,7 @@ fn largest(profile: &Profile, is: impl Fn(&SymbolState) -> bool) -> Option<(f64,
 /// Why there are no intervals where the program's phases are too long for the recording.
 pub(crate) fn long_phases_text(phases: &LongPhases) -> String {
     format!(
-        "no \u{b1}: the program's phases (~{}) are too long for this recording ({})",
+        "no CI: the program's phases (~{}) are too long for this recording ({})",
         duration(phases.seconds),
         duration(phases.recorded)
     )
@@ -370,10 +368,9 @@ fn intervals(profile: &Profile, taken: Taken) -> Option<String> {
         .filter(|event| event.samples > 0 && event.blocks < MIN_BLOCKS)
         .min_by_key(|event| event.blocks)?;
     let clock = if without.is_software_clock() { "" } else { " or a shorter period (-c)" };
-    let longer = taken.either("Record longer, or with", "Look longer (-d), or with");
+    let longer = taken.either("Record longer, or with", "Use a longer interval (-d), or");
     Some(format!(
-        "no \u{b1}: an interval takes samples in 30 blocks of time, there are {}. {longer} a higher rate \
-         (-F){clock}.",
-        count(without.blocks as u64)
+        "no CI: samples fall in {}, 30 needed. {longer} a higher frequency (-F){clock}.",
+        counted(without.blocks as u64, "time block")
     ))
 }

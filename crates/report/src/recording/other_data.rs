@@ -11,8 +11,8 @@ pub fn other_data_text(holds: OtherData, file: &str) -> String {
     let file = crate::escape(file);
     match holds {
         OtherData::Counts => format!(
-            "{file} holds the counts of perf stat record, and no samples. Try: perf stat report -i {file}; for \
-             samples: pmuscope record -- CMD"
+            "{file} holds counts of perf stat record, no samples. Try: perf stat report -i {file}; for samples: \
+             pmuscope record -- CMD"
         ),
         OtherData::Trace(size) => format!(
             "{file} holds a hardware trace ({} of AUX data), which pmuscope does not decode, and no samples. Try: \

@@ -30,7 +30,7 @@ pub(super) fn line(profile: &Profile, stacks: &StackSummary) -> Option<String> {
         })
         .collect();
     if !reasons.is_empty() {
-        line.push_str(&format!(" \u{b7} cut: {}", reasons.join(", ")));
+        line.push_str(&format!(" \u{b7} incomplete: {}", reasons.join(", ")));
     }
     Some(line)
 }
@@ -67,7 +67,7 @@ pub(super) fn note(profile: &Profile) -> Option<String> {
         return None;
     }
     let what = format!(
-        "{} of the stacks are cut ({}): their outer callers are missing, [cut: \u{2026}] stands for them.",
+        "{} of the stacks are incomplete ({}): outer callers are missing, shown as [cut: \u{2026}].",
         percent(share, 1),
         reason.words()
     );
@@ -87,8 +87,8 @@ pub fn chains_note(profile: &Profile) -> Option<String> {
     let share = profile.aggregate.called_through(module as u32);
     (share > MANY_LOST).then(|| {
         format!(
-            "{} of the call chains lead through addresses where no code is: their programs keep no frame \
-             pointers, so callers are wrong or missing. Record with --call-graph dwarf.",
+            "{} of the call stacks lead through addresses without code: programs built without frame pointers, so \
+             callers are wrong or missing. Record with --call-graph dwarf.",
             percent(share, 1)
         )
     })
@@ -114,8 +114,7 @@ pub(super) fn advice(reason: CutReason, copy: Option<u32>) -> Option<String> {
                 .into()
         }
         CutReason::FileMissing | CutReason::Unreadable => {
-            "Read the recording where the files are, with --symfs DIR, or make a bundle there: \
-             pmuscope bundle."
+            "Read the recording where the files are, use --symfs DIR, or make a bundle there: pmuscope bundle."
                 .into()
         }
         CutReason::Generated => {
@@ -124,7 +123,7 @@ pub(super) fn advice(reason: CutReason, copy: Option<u32>) -> Option<String> {
                 .into()
         }
         CutReason::OtherKernel => {
-            "Make a bundle on the machine that recorded, before it is booted anew: pmuscope bundle."
+            "Make a bundle on the machine that recorded, before it reboots: pmuscope bundle."
                 .into()
         }
         CutReason::ThirtyTwoBit | CutReason::OtherMachine => "Record with --call-graph fp.".into(),

@@ -49,7 +49,7 @@ pub(crate) fn words(state: &SymbolState) -> &'static str {
         SymbolState::DebugFileDiffers(_) => "other debug file",
         SymbolState::FileMissing => "file missing",
         SymbolState::FileReplaced => "file replaced",
-        SymbolState::NotAllowed => "not readable for you",
+        SymbolState::NotAllowed => "not readable",
         SymbolState::Unreadable(_) => "file unreadable",
         SymbolState::BuildIdDiffers { .. } => "another build",
         SymbolState::KernelHidden => "addresses hidden",
@@ -72,8 +72,7 @@ pub(crate) fn advice(state: &SymbolState, kind: ModuleKind) -> Option<String> {
             path.display()
         ),
         SymbolState::FileMissing => {
-            "report on the machine that recorded, before the file is replaced or removed; a file that \
-             is elsewhere now: --symfs DIR"
+            "report on the machine that recorded, before the file is replaced or removed; if it moved: --symfs DIR"
                 .into()
         }
         SymbolState::FileReplaced => {
@@ -85,7 +84,7 @@ pub(crate) fn advice(state: &SymbolState, kind: ModuleKind) -> Option<String> {
             let recorded = recorded.to_string();
             let file = file.as_ref().map_or("none".into(), ToString::to_string);
             format!(
-                "recorded {}, the file now is {}: record again, or put that build back",
+                "recorded {}, the file now is {}: record again, or restore that build",
                 short(&recorded),
                 short(&file)
             )
@@ -102,7 +101,7 @@ pub(crate) fn advice(state: &SymbolState, kind: ModuleKind) -> Option<String> {
     })
 }
 
-/// The first 12 digits of a build id, as many as tell builds apart at a glance.
+/// The first 12 digits of a build id, enough to distinguish builds at a glance.
 pub(crate) fn short(id: &str) -> &str {
     id.get(..12).unwrap_or(id)
 }

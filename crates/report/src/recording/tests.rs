@@ -178,30 +178,34 @@ fn a_recording_of_ours_tells_cost_and_loss() {
         .samples(0, 7, 0x9000, 200)
         .info(info())
         .profile();
+    crate::widths::fits("recording", |style| recording_text(&profile, "build.data", ALL, style));
     insta::assert_snapshot!(recording_text(&profile, "build.data", ALL, &Style::PLAIN), @r"
-cpu-clock at 1,000 Hz, 3.02 s on 88 CPUs (2 nodes), 9,200 samples, 34.6/s per CPU    build.data
-cost: 0.90 % of the machine (0.36 µs/sample, 46.2 B/sample) · lost 0 · throttled 0 · software clock
+    cpu-clock at 1,000 Hz, 3.02 s on 88 CPUs (2 NUMA nodes), 9,200 samples, 34.6/s per CPU    build.data
+    overhead: 0.90% of CPU time (0.36 µs/sample, 46.2 B/sample) · lost 0 · throttled 0 · software timer
 
-  share  ±95 %  samples  command  module     function
-65.22 %   0.02    6,000  xz       xz         function_1
-32.61 %   0.00    3,000  xz       xz         inner\x1b[31m (inlined in function_2)
- 2.17 %   0.02      200  xz       [unknown]  [unknown]
+      self  95% CI  samples  comm  DSO        function
+    65.22%   ±0.02    6,000  xz    xz         function_1
+    32.61%   ±0.00    3,000  xz    xz         inner\x1b[31m (inlined into function_2)
+     2.17%   ±0.02      200  xz    [unknown]  [unknown]
 
-note: 2.2 % of the samples lie where, as far as the recording tells, no file is mapped: [unknown].
-");
+    note: 2.2% of the samples fall outside any recorded mapping: [unknown].
+    ");
     let narrow = Style { unicode: false, width: Some(60), ..Style::PLAIN };
     let limits = RowLimits { rows: Some(1), share: 0.0 };
     insta::assert_snapshot!(recording_text(&profile, "build.data", limits, &narrow), @r"
-cpu-clock at 1,000 Hz, 3.02 s on 88 CPUs (2 nodes), 9,200 samples, 34.6/s per CPU    build.data
-cost: 0.90 % of the machine (0.36 us/sample, 46.2 B/sample) | lost 0 | throttled 0 | software clock
+    cpu-clock at 1,000 Hz, 3.02 s on 88 CPUs (2 NUMA nodes),
+      9,200 samples, 34.6/s per CPU    build.data
+    overhead: 0.90% of CPU time (0.36 us/sample, 46.2 B/sample)
+    | lost 0 | throttled 0 | software timer
 
-  share  +-95 %  samples  command  module  function
-65.22 %    0.02    6,000  xz       xz      function_1
-34.78 %            3,200  -        -       ... 2 more row...
+      self  95% CI  samples  DSO  function
+    65.22%  +-0.02    6,000  xz   function_1
+    34.78%            3,200  -    ... 2 more rows (--limit all)
+    columns left out: comm; --wide shows all
 
-note: 2.2 % of the samples lie where, as far as the
-      recording tells, no file is mapped: [unknown].
-");
+    note: 2.2% of the samples fall outside any recorded mapping:
+          [unknown].
+    ");
 }
 
 #[test]
@@ -217,42 +221,43 @@ fn a_foreign_recording_has_no_cost_and_its_loss_is_a_lower_bound() {
     let text = recording_text(&profile, "perf.data", ALL, &Style::PLAIN);
     assert!(!text.contains('\x1b') && !text.contains('\x07'));
     insta::assert_snapshot!(text, @r"
-2 events, 2.99 s, 795 samples, 266/s    perf.data
-cost: - · lost at least 30 · throttled 0 · software clock
+    2 events, 2.99 s, 795 samples, 266/s    perf.data
+    overhead: - · lost at least 30 · throttled 0 · software timer
 
-cpu-clock at 1,000 Hz, 790 samples
-  share  ±95 %  ±lost  samples  command            module    function
-50.63 %   0.02   1.85      400  evil\x1b[2J\nname  stripped  [unknown]
-49.37 %   0.02   1.85      390  cat                gone      [unknown]
+    cpu-clock at 1,000 Hz, 790 samples
+      self  95% CI  ±lost  samples  comm               DSO       function
+    50.63%   ±0.02  ±1.85      400  evil\x1b[2J\nname  stripped  [unknown]
+    49.37%   ±0.02  ±1.85      390  cat                gone      [unknown]
 
-page-faults at 1,000 Hz, 5 samples
-   share  ±95 %  ±lost  samples  command  module  function
-100.00 %      -  85.71        5  cat      gone    [unknown]
+    page-faults at 1,000 Hz, 5 samples
+       self  95% CI   ±lost  samples  comm  DSO   function
+    100.00%       -  ±85.71        5  cat   gone  [unknown]
 
-cpu  samples  lost  of its records  throttled  suspended
-  -        -    30               -          0          -
-lost, by blocks of 16.8 ms from the first sample: 30 at 990 ms
+    CPU  samples  lost  of records  throttled  suspended
+      -        -    30           -          0          -
+    lost, in blocks of 16.8 ms from the first sample: 30 at 990 ms
 
-warning: at least 3.64 % of all records were lost. That is more than lies between the first two functions (1.27 %). Record with a lower rate (-F) or larger rings (-m).
-note: 100.0 % of the samples have no function's name, in 1 module: --modules says why and what to do.
-note: no ±: an interval takes samples in 30 blocks of time, there are 5. Record longer, or with a higher rate (-F) or a shorter period (-c).
-");
+    warning: at least 3.64% of all records were lost. The first two functions differ by less (1.27%). Record with a lower frequency (-F) or larger buffers (-m).
+    note: 100.0% of the samples have no function name, in 1 DSO: --modules shows why and what to do.
+    note: no CI: samples fall in 5 time blocks, 30 needed. Record longer, or with a higher frequency (-F) or a shorter period (-c).
+    ");
+    crate::widths::fits("recording-2", |style| modules_text(&profile, "perf.data", ALL, style));
     insta::assert_snapshot!(modules_text(&profile, "perf.data", ALL, &Style::PLAIN), @r"
-2 events, 2.99 s, 795 samples, 266/s    perf.data
-cost: - · lost at least 30 · throttled 0 · software clock
+    2 events, 2.99 s, 795 samples, 266/s    perf.data
+    overhead: - · lost at least 30 · throttled 0 · software timer
 
-cpu-clock at 1,000 Hz, 790 samples
-  share  samples  named  build id  symbols       module
-50.63 %      400    0 %  -         stripped      /opt/stripped
-49.37 %      390    0 %  -         file missing  /opt/a\x07/gone
+    cpu-clock at 1,000 Hz, 790 samples
+      self  samples  named  build id  symbols       DSO (binary or shared library)
+    50.63%      400     0%  -         stripped      /opt/stripped
+    49.37%      390     0%  -         file missing  /opt/a\x07/gone
 
-page-faults at 1,000 Hz, 5 samples
-   share  samples  named  build id  symbols       module
-100.00 %        5    0 %  -         file missing  /opt/a\x07/gone
+    page-faults at 1,000 Hz, 5 samples
+       self  samples  named  build id  symbols       DSO (binary or shared library)
+    100.00%        5     0%  -         file missing  /opt/a\x07/gone
 
-stripped: install its debug package, or build it with symbols (no -s, no strip)
-gone: report on the machine that recorded, before the file is replaced or removed; a file that is elsewhere now: --symfs DIR
-");
+    stripped: install its debug package, or build it with symbols (no -s, no strip)
+    gone: report on the machine that recorded, before the file is replaced or removed; if it moved: --symfs DIR
+    ");
 }
 
 #[test]
@@ -260,32 +265,35 @@ fn a_recording_that_was_killed_says_so() {
     let mut made =
         Made::new(1).process(7, b"xz", b"/usr/bin/xz").samples(0, 7, 0x1110, 10).lost(90);
     made.close = false;
-    insta::assert_snapshot!(recording_text(&made.profile(), "killed.data", ALL, &Style::PLAIN), @r"
-cpu-clock at 1,000 Hz, 2.70 s, 10 samples, 3.70/s    killed.data
-cost: - · lost at least 90 · throttled 0 · software clock · cut off
+    let profile = made.profile();
+    crate::widths::fits("recording-3", |style| recording_text(&profile, "killed.data", ALL, style));
+    insta::assert_snapshot!(recording_text(&profile, "killed.data", ALL, &Style::PLAIN), @r"
+    cpu-clock at 1,000 Hz, 2.70 s, 10 samples, 3.70/s    killed.data
+    overhead: - · lost at least 90 · throttled 0 · software timer · truncated
 
-   share  ±95 %  ±lost  samples  command  module  function
-100.00 %      -  90.00       10  xz       xz      function_1
+       self  95% CI   ±lost  samples  comm  DSO  function
+    100.00%       -  ±90.00       10  xz    xz   function_1
 
-cpu  samples  lost  of its records  throttled  suspended
-  -        -    90               -          0          -
-lost, by blocks of 16.8 ms from the first sample: 90 at 990 ms
+    CPU  samples  lost  of records  throttled  suspended
+      -        -    90           -          0          -
+    lost, in blocks of 16.8 ms from the first sample: 90 at 990 ms
 
-warning: the recording was cut off: its recorder was killed or is still running. This is what it had written until then; figures of cost and loss are those of its last note.
-warning: at least 90.00 % of all records were lost. Shares can be off by as much. Record with a lower rate (-F) or larger rings (-m).
-note: no ±: an interval takes samples in 30 blocks of time, there are 10. Record longer, or with a higher rate (-F).
-");
+    warning: the recording is incomplete: its recorder was killed or is still running. Overhead and losses are those it last reported.
+    warning: at least 90.00% of all records were lost. Results can be off by as much. Record with a lower frequency (-F) or larger buffers (-m).
+    note: no CI: samples fall in 10 time blocks, 30 needed. Record longer, or with a higher frequency (-F).
+    ");
 }
 
 #[test]
 fn a_recording_without_samples_has_no_rows() {
     let profile = Made::new(1).process(7, b"xz", b"/usr/bin/xz").profile();
+    crate::widths::fits("recording-4", |style| recording_text(&profile, "empty.data", ALL, style));
     insta::assert_snapshot!(recording_text(&profile, "empty.data", ALL, &Style::PLAIN), @r"
-cpu-clock at 1,000 Hz, -, 0 samples    empty.data
-cost: - · lost at least 0 · throttled 0 · software clock
+    cpu-clock at 1,000 Hz, -, 0 samples    empty.data
+    overhead: - · lost at least 0 · throttled 0 · software timer
 
-no samples
-");
+    no samples
+    ");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use pmuscope_profile::{EventProfile, Filter, Lost, LostSource, Profile};
 use crate::markup::cut;
 use crate::number::{count, counted, duration, percent, significant};
 use crate::views::Functions;
-use crate::{Cell, Column, Paint, Style, Table, escape, wrap};
+use crate::{Cell, Column, Paint, Style, Table, escape, wrap, wrap_parts};
 
 use super::losses::losses_text;
 use super::notes::{Note, Taken, notes_on};
@@ -46,12 +46,12 @@ pub fn modules_text(profile: &Profile, file: &str, limits: RowLimits, style: &St
             out.push_str(&paint_line(style, &format!("{}, {}", event_name(event), samples(event))));
         }
         let mut table = Table::new([
-            Column::number("share"),
-            Column::number("samples"),
+            Column::number("self"),
+            Column::number("samples").optional(2),
             Column::number("named"),
-            Column::text("build id"),
+            Column::text("build id").optional(3),
             Column::text("symbols"),
-            Column::text("module").shrink(),
+            Column::text("DSO (binary or shared library)").shrink(),
         ]);
         for row in event.modules.iter().filter(|row| row.share >= limits.share) {
             let module = &profile.modules[row.module];
@@ -86,7 +86,7 @@ pub fn modules_text(profile: &Profile, file: &str, limits: RowLimits, style: &St
     out
 }
 
-/// What was measured, and what it cost and lost: the two lines above every table.
+/// What was measured, its overhead and losses: the two lines above every table.
 #[must_use]
 pub fn head_text(profile: &Profile, file: &str, style: &Style) -> String {
     let what = match &profile.events[..] {
@@ -102,8 +102,7 @@ pub fn head_text(profile: &Profile, file: &str, style: &Style) -> String {
     parts.extend(rate(profile));
     let line = format!("{}    {}", parts.join(", "), escape(file));
     let mut out = paint_line(style, &line);
-    out.push_str(&style.text(&account(profile)));
-    out.push('\n');
+    push_account(&mut out, profile, style);
     if let Some(kept) = kept_text(profile) {
         push_wrapped(&mut out, &kept, style);
     }
@@ -113,13 +112,13 @@ pub fn head_text(profile: &Profile, file: &str, style: &Style) -> String {
     out
 }
 
-/// What a filter left, `None` without one: `kept 1,234 of 5,678 samples (21.7 %): --comm sh --cpu 0-3`.
+/// What a filter left, `None` without one: `kept 1,234 of 5,678 samples (21.7%): --comm sh --cpu 0-3`.
 #[must_use]
 pub fn kept_text(profile: &Profile) -> Option<String> {
     Some(format!("{}: {}", kept(profile), asked(&profile.filtered.as_ref()?.filter)))
 }
 
-/// `kept 1,234 of 5,678 samples (21.7 %)`.
+/// `kept 1,234 of 5,678 samples (21.7%)`.
 pub(crate) fn kept(profile: &Profile) -> String {
     let (kept, read) = (profile.samples(), profile.samples_read());
     let share = if read > 0 { kept as f64 / read as f64 } else { 0.0 };
@@ -149,7 +148,7 @@ pub(crate) fn event_name(event: &EventProfile) -> String {
         (None, Some(period)) if event.is_software_clock() => {
             format!("{name} every {}", duration(period as f64 / 1e9))
         }
-        (None, Some(period)) => format!("{name}, 1 in {}", count(period)),
+        (None, Some(period)) => format!("{name}, sample period {}", count(period)),
     }
 }
 
@@ -169,7 +168,7 @@ pub(crate) fn extent(profile: &Profile) -> String {
     if let Some(cpus) = cpus {
         text.push_str(&format!(" on {}", counted(cpus, "CPU")));
         if let Some(nodes) = nodes {
-            text.push_str(&format!(" ({})", counted(nodes, "node")));
+            text.push_str(&format!(" ({})", counted(nodes, "NUMA node")));
         }
     }
     text
@@ -191,20 +190,32 @@ fn rate(profile: &Profile) -> Option<String> {
     }
 }
 
-/// What it cost and what is missing.
+/// Appends [`account`]; red where something was lost.
+pub(crate) fn push_account(out: &mut String, profile: &Profile, style: &Style) {
+    let (line, lost) = (account(profile), lost_text(profile.lost, profile.throttled));
+    let line = style.text(&wrap_parts(&line, style.width, 0)).into_owned();
+    let lost = lost.split(" · ").next().unwrap_or_default();
+    match profile.lost.count {
+        0 => out.push_str(&line),
+        _ => out.push_str(&line.replacen(lost, &style.paint(Paint::Bad, lost), 1)),
+    }
+    out.push('\n');
+}
+
+/// Overhead, and what is missing.
 pub(crate) fn account(profile: &Profile) -> String {
     let mut parts = vec![
-        format!("cost: {}", profile.info().map_or("-".into(), cost)),
+        format!("overhead: {}", profile.info().map_or("-".into(), overhead)),
         lost_text(profile.lost, profile.throttled),
     ];
     if profile.events.iter().any(EventProfile::is_software_clock) {
-        parts.push("software clock".into());
+        parts.push("software timer".into());
     }
     if let Some(emulator) = profile.info().and_then(|info| info.machine.emulator.as_deref()) {
-        parts.push(format!("times and costs emulated ({})", escape(emulator)));
+        parts.push(format!("times and overhead emulated ({})", escape(emulator)));
     }
     if profile.state != pmuscope_profile::FileState::Closed {
-        parts.push("cut off".into());
+        parts.push("truncated".into());
     }
     parts.join(" · ")
 }
@@ -215,11 +226,11 @@ pub(crate) fn lost_text(lost: Lost, throttled: u64) -> String {
     format!("lost {least}{} · throttled {}", count(lost.count), count(throttled))
 }
 
-fn cost(info: &RecordingInfo) -> String {
+fn overhead(info: &RecordingInfo) -> String {
     let cost = &info.cost;
     let share = cost.machine_share.map(|share| {
         let text = significant(share * 100.0, 2);
-        format!("{text} % of the machine")
+        format!("{text}% of CPU time")
     });
     let details: Vec<String> = [
         cost.us_per_sample.map(|us| format!("{} µs/sample", significant(us, 2))),
@@ -262,10 +273,11 @@ pub(crate) fn push_all_notes(out: &mut String, notes: Vec<Note>, style: &Style) 
 }
 
 pub(crate) fn push_wrapped(out: &mut String, line: &str, style: &Style) {
-    out.push_str(&wrap(&style.text(line), style.width, 0));
+    out.push_str(&wrap_parts(&style.text(line), style.width, 0));
     out.push('\n');
 }
 
 pub(crate) fn paint_line(style: &Style, line: &str) -> String {
-    format!("{}\n", style.paint(Paint::Bold, &style.text(line)))
+    let line = wrap(&style.text(line), style.width, 2);
+    format!("{}\n", style.paint(Paint::Bold, &line))
 }

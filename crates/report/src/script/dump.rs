@@ -104,7 +104,7 @@ pub fn dump_entry(out: &mut String, entry: &RawEntry<'_>, events: &[Event]) {
     let _ = write!(out, "{:#x} [{size:#x}]{packed}: {name} ({})", entry.offset, entry.kind);
     let _ = write!(out, " misc {:#x}", entry.misc);
     if entry.payload > 0 {
-        let _ = write!(out, ", {} bytes behind it", entry.payload);
+        let _ = write!(out, ", {} bytes after it", entry.payload);
     }
     out.push('\n');
     let mut words = front(entry, events);

@@ -1,7 +1,7 @@
 //! A table, declared once: its fields say what they are, and every form of the table follows from them.
 //!
 //! ```text
-//!                    ┌─ text      share  ±95 %  samples  module
+//!                    ┌─ text      share  95% CI  samples  DSO
 //!  fields × rows ────┼─ CSV, TSV  share,share_low,share_high,samples,module
 //!                    ├─ JSON      {"share": 0.5, "share_low": 0.4, "share_high": 0.6, "samples": 60, …}
 //!                    └─ HTML      <table> whose columns sort
@@ -32,6 +32,9 @@ use crate::recording::NO_INTERVAL;
 pub use delimited::Separator;
 pub(crate) use delimited::{delimited_by, delimited_together, push_field};
 pub(crate) use json::SheetObject;
+
+/// Names of functions say little below this width.
+pub(crate) const NAME: usize = 28;
 
 /// What a field holds in one row.
 #[derive(Debug, Clone, PartialEq)]
@@ -144,6 +147,12 @@ struct Heading {
     shades: bool,
     /// May be cut where the terminal is too narrow.
     shrinks: bool,
+    /// It is cut to no less than this before columns are left out; 0 if that is of no interest.
+    wanted: usize,
+    /// It is cut at its end, not in the middle.
+    is_sentence: bool,
+    /// The higher, the earlier it is left out where the terminal is too narrow; 0 if it is what the table is about.
+    rank: u8,
     /// What people see of a value that is missing.
     missing: &'static str,
 }
@@ -201,6 +210,9 @@ impl<'a, R> Field<'a, R> {
             searches: false,
             shades: false,
             shrinks: kind == FieldKind::Text,
+            wanted: 0,
+            is_sentence: false,
+            rank: 0,
             missing: "-",
         };
         let get = Box::new(get);
@@ -499,7 +511,26 @@ impl<'a, R> Field<'a, R> {
         self.only_in(&[SheetForm::Page])
     }
 
-    /// Is never cut.
+    /// Left out where the terminal is too narrow for the table: of several, the highest rank first. An interval has
+    /// the rank 1 already.
+    pub(crate) fn optional(mut self, rank: u8) -> Self {
+        self.heading.rank = rank;
+        self
+    }
+
+    /// Text that says little below this width.
+    pub(crate) fn wanted(mut self, width: usize) -> Self {
+        self.heading.wanted = width;
+        self
+    }
+
+    /// Text that is read from its beginning: cut at its end.
+    pub(crate) fn sentence(mut self) -> Self {
+        self.heading.is_sentence = true;
+        self
+    }
+
+    /// Is cut only if nothing else helps.
     pub(crate) fn rigid(mut self) -> Self {
         self.heading.shrinks = false;
         self

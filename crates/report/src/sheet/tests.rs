@@ -31,10 +31,11 @@ const ROWS: [Row; 2] =
 /// One declaration is a column in all forms: the same names, the same values.
 #[test]
 fn a_field_is_in_every_form() {
+    crate::widths::fits("sheet", |style| sheet(&ROWS).text(style));
     insta::assert_snapshot!(sheet(&ROWS).text(&Style::PLAIN), @r"
-       share  ±95 %  hits  per s  name
-    100.00 %  12.50     7   2.33  <b>\x1b[31m
-      0.00 %      -     -      -  =a,\tb
+      share  95% CI  hits  per s  name
+    100.00%  ±12.50     7   2.33  <b>\x1b[31m
+      0.00%       -     -      -  =a,\tb
     ");
     insta::assert_snapshot!(sheet(&ROWS).delimited(Separator::Comma), @r#"
     share,share_low,share_high,hits,rate,never,where_address,where_known,name
@@ -91,12 +92,13 @@ fn a_total_is_the_last_row_for_people() {
     let rows = [Row { name: "<a>", hits: Some(7) }, Row { name: "b", hits: Some(2) }];
     let total = Row { name: "", hits: None };
     let sheet = Sheet::totalled(fields(), &rows, 3, &total);
+    crate::widths::fits("sheet-2", |style| sheet.text(style));
     insta::assert_snapshot!(sheet.text(&Style::PLAIN), @r"
-    before.value  name        before.hits                       seen
-           ~7.00  <a>                   7                   <a>; <a>
-           ~2.00  b                     2                       b; b
-                                           … 1 more row: --limit all
-               -  all 3 rows            -                         ;
+    before.value  name        before.hits                        seen
+           ~7.00  <a>                   7                    <a>; <a>
+           ~2.00  b                     2                        b; b
+                                           … 1 more row (--limit all)
+               -  all 3 rows            -                          ;
     ");
     insta::assert_snapshot!(sheet.delimited(Separator::Comma), @r"
     before,before low,before high,name,before_hits

@@ -3,25 +3,35 @@
 use std::borrow::Cow;
 
 use super::{FieldKind, Heading, Sheet, SheetCell, SheetForm, Value};
-use crate::number::{count, counted, duration, fixed, interval, percent, significant};
+use crate::number::{count, duration, fixed, interval, percent, significant};
 use crate::{Cell, Column, Paint, Style, Table, escape};
 
 /// The head of the column after a share.
-pub(super) const INTERVAL: &str = "±95 %";
+pub(super) const INTERVAL: &str = "95% CI";
+/// Rows with this part of the whole stand out.
+const HOT: f64 = 0.1;
 
 impl Sheet<'_> {
     /// Lines, and one more for the rows that are left out.
     pub(crate) fn text(&self, style: &Style) -> String {
         let columns = self.columns(SheetForm::Text);
         let mut table = Table::new(columns.iter().flat_map(|&at| heads(&self.headings[at])));
-        for (at, row) in self.entries().enumerate() {
+        let share = columns.iter().copied().find(|&at| self.is_share(at));
+        for (at, mut row) in self.entries().enumerate() {
+            if share
+                .is_some_and(|at| matches!(row[at].value, Value::Share(share, _) if share >= HOT))
+            {
+                row.iter_mut()
+                    .filter(|cell| cell.paint == Paint::Plain)
+                    .for_each(|cell| cell.paint = Paint::Bold);
+            }
             if let Some((_, what)) = self.gap.as_ref().filter(|gap| gap.0 == at) {
                 table.row(["…", what]);
             }
             table.row(columns.iter().flat_map(|&at| cells(&self.headings[at], &row[at])));
         }
         let feet: Vec<_> = self.feet().collect();
-        let more = format!("… {}: --limit all", counted(self.left_out, "more row"));
+        let more = format!("… {} more: --limit all", count(self.left_out as u64));
         let has_row = self.left_out > 0 && (!feet.is_empty() || !self.rest.is_empty());
         if has_row {
             table.row(self.rest_cells(&columns, more.clone()));
@@ -34,6 +44,12 @@ impl Sheet<'_> {
             out.push_str(&style.text(&format!("{more}\n")));
         }
         out
+    }
+
+    /// Whether a column has parts of a whole.
+    fn is_share(&self, at: usize) -> bool {
+        self.headings[at].kind == FieldKind::Share
+            || matches!(&*self.headings[at].key, "share" | "total")
     }
 
     /// Sums over the rows that are left out; the last cell says how many they are.
@@ -58,11 +74,19 @@ impl Sheet<'_> {
 
 fn heads(heading: &Heading) -> Vec<Column> {
     let head = escape(&heading.head);
+    let first = match heading.kind {
+        FieldKind::Text if !heading.shrinks => Column::text(head),
+        FieldKind::Text if heading.is_sentence => Column::text(head).shrink_end(),
+        FieldKind::Text if heading.wanted > 0 => Column::text(head).shrink_to(heading.wanted),
+        FieldKind::Text => Column::text(head).shrink(),
+        FieldKind::Number | FieldKind::Estimate | FieldKind::Drawn | FieldKind::Share => {
+            Column::number(head)
+        }
+    };
+    let first = first.optional(heading.rank);
     match heading.kind {
-        FieldKind::Text if heading.shrinks => vec![Column::text(head).shrink()],
-        FieldKind::Text => vec![Column::text(head)],
-        FieldKind::Number | FieldKind::Estimate | FieldKind::Drawn => vec![Column::number(head)],
-        FieldKind::Share => vec![Column::number(head), Column::number(INTERVAL)],
+        FieldKind::Share => vec![first, Column::number(INTERVAL).optional(heading.rank.max(1))],
+        _ => vec![first],
     }
 }
 
@@ -74,12 +98,18 @@ fn cells(heading: &Heading, entry: &SheetCell<'_>) -> Vec<Cell> {
     };
     match (heading.kind, &entry.value) {
         (FieldKind::Share, Value::Share(_, interval)) => {
-            let half = Cell::measured(*interval, |of| fixed(of.half_width() * 100.0, 2));
+            let half =
+                Cell::measured(*interval, |of| half_text(of.half_width())).paint(entry.paint);
             vec![cell, half]
         }
         (FieldKind::Share, _) => vec![cell, Cell::new("-")],
         _ => vec![cell],
     }
+}
+
+/// How far a share can be off, in percentage points: `±1.23`.
+fn half_text(half: f64) -> String {
+    format!("±{}", fixed(half * 100.0, 2))
 }
 
 /// What people see of a value; `None` where it is missing.
@@ -95,7 +125,7 @@ pub(super) fn shown<'a>(value: &'a Value<'_>) -> Option<Cow<'a, str>> {
         Value::Estimate(value, Some(of)) => interval(*value, of.half_width()),
         Value::Estimate(value, None) => format!("~{}", significant(*value, 3)),
         Value::Share(share, _) => percent(*share, 2),
-        Value::Margin(margin) => fixed(margin * 100.0, 2),
+        Value::Margin(margin) => half_text(*margin),
         Value::Seconds(seconds) => duration(*seconds),
         Value::Lines(lines) if lines.is_empty() => return None,
         Value::Lines(lines) => lines.join("; "),

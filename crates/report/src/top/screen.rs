@@ -2,12 +2,12 @@
 //!
 //! ```text
 //!  cpu-clock every 1.00 ms, 2.00 s on 2 CPUs, 3,986 samples, 996/s per CPU    now
-//!  cost: 1.1 % of the machine · lost 0 · throttled 0 · software clock
+//!  overhead: 1.1% of CPU time · lost 0 · throttled 0 · software timer
 //!  by function, largest first · rows 1-18 of 214 · filter: xz · paused
-//!    share  ±95 %  samples  command  module             function
-//!  50.22 %   1.23    6,014  xz       liblzma.so.5.4.1   lzma_code
+//!     self  95% CI  samples  comm  DSO                function
+//!   50.22%   ±1.23    6,014  xz    liblzma.so.5.4.1   lzma_code
 //!  …
-//!  q quit  space pause  f function  c command  p process  u CPU  n node  s sort  / filter  ? help
+//!  q quit  space pause  f function  c comm  p process  u CPU  n node  s sort  / filter  ? help
 //! ```
 
 use std::collections::BTreeMap;
@@ -29,26 +29,27 @@ const OTHER_LINES: usize = 5;
 /// Characters of a filter: more than any name is looked for by.
 const LONGEST_FILTER: usize = 80;
 
-const KEYS: &str = "q quit  space pause  f function  c command  p process  u CPU  n node  s sort  / filter  ? help";
+const KEYS: &str =
+    "q quit  space pause  f function  c comm  p process  u CPU  n node  s sort  / filter  ? help";
 
 const HELP: [&str; 17] = [
     "q, Ctrl-C   quit",
-    "space       pause, go on",
-    "f           rows by function, with its module and command",
-    "c           rows by command: the name of the thread",
+    "space       pause, resume",
+    "f           rows by function, with DSO and comm",
+    "c           rows by comm (thread name)",
     "p           rows by process",
     "u           rows by CPU",
-    "n           rows by node",
+    "n           rows by NUMA node",
     "e           next event, where there are several",
     "s           sort by share, by name",
-    "/           show rows that hold a text only; Enter takes it, Esc forgets it",
+    "/           filter rows by text; Enter applies, Esc clears",
     "arrows      up and down; PgUp, PgDn by pages; Home the first row",
     "?, h        this help",
     "",
-    "share       of all samples of the interval, or of what they stand for; idle CPUs sampled by a clock too",
-    "±95 %       half of its 95 % interval; - where there are too few samples for one",
-    "cost        CPU time of this program; what the kernel spends on samples is not in it",
-    "lost        records that rings had no room for: choose a lower rate (-F)",
+    "self        percentage of all samples of the interval; with a software timer idle CPUs are sampled too",
+    "95% CI      half width of the confidence interval; - with too few samples",
+    "overhead    CPU time of pmuscope; time the kernel spends on sampling is not included",
+    "lost        records that found the buffer full: lower the frequency (-F)",
 ];
 
 /// A key as the screen understands it.
@@ -257,7 +258,7 @@ impl Screen {
         let show = |text: &str| style.text(text).into_owned();
         let mut lines: Vec<(String, Look)> = Vec::new();
         match &self.profile {
-            None => lines.push((show("the first interval is being counted …"), plain)),
+            None => lines.push((show("counting the first interval …"), plain)),
             Some(profile) => {
                 // Cut, not wrapped: lines below must stay where they are.
                 let head = head_text(profile, "now", &Style { width: None, ..style });

@@ -79,31 +79,36 @@ pub(crate) fn profile() -> Profile {
 }
 
 fn text(by: TopBy) -> String {
-    top_text(&TopView { profile: &profile(), node_of: &Some }, by, ALL, &Style::PLAIN)
+    styled(by, &Style::PLAIN)
+}
+
+fn styled(by: TopBy, style: &Style) -> String {
+    top_text(&TopView { profile: &profile(), node_of: &Some }, by, ALL, style)
 }
 
 #[test]
 fn an_interval_is_a_table() {
+    crate::widths::fits("top", |style| styled(TopBy::Function, style));
     insta::assert_snapshot!(text(TopBy::Function), @r"
-    cpu-clock every 1.00 ms, 2.00 s on 2 CPUs (2 nodes), 2,000 samples, 500/s per CPU    now
-    cost: 1.1 % of the machine · lost 0 · throttled 0 · software clock
+    cpu-clock every 1.00 ms, 2.00 s on 2 CPUs (2 NUMA nodes), 2,000 samples, 500/s per CPU    now
+    overhead: 1.1% of CPU time · lost 0 · throttled 0 · software timer
 
-      share  ±95 %  samples  command    module  function
-    60.00 %   0.27    1,200  db\x1b[2J  db      parse
-    30.00 %   0.18      600  db\x1b[2J  db      evil\x1b]0;x\x07
-    10.00 %   0.09      200  xz         xz      [unknown]
+      self  95% CI  samples  comm       DSO  function
+    60.00%   ±0.27    1,200  db\x1b[2J  db   parse
+    30.00%   ±0.18      600  db\x1b[2J  db   evil\x1b]0;x\x07
+    10.00%   ±0.09      200  xz         xz   [unknown]
 
-    note: 10.0 % of the samples have no function's name, in 1 module: pmuscope record -a -- sleep 2, then pmuscope report --modules, says why and what to do.
+    note: 10.0% of the samples have no function name, in 1 DSO: pmuscope record -a -- sleep 2, then pmuscope report --modules, shows why and what to do.
     ");
     insta::assert_snapshot!(text(TopBy::Cpu), @r"
-    cpu-clock every 1.00 ms, 2.00 s on 2 CPUs (2 nodes), 2,000 samples, 500/s per CPU    now
-    cost: 1.1 % of the machine · lost 0 · throttled 0 · software clock
+    cpu-clock every 1.00 ms, 2.00 s on 2 CPUs (2 NUMA nodes), 2,000 samples, 500/s per CPU    now
+    overhead: 1.1% of CPU time · lost 0 · throttled 0 · software timer
 
-      share  ±95 %  samples  node  cpu
-    90.00 %   0.09    1,800     0    0
-    10.00 %   0.09      200     1    1
+     share  95% CI  samples  NUMA node  CPU
+    90.00%   ±0.09    1,800          0    0
+    10.00%   ±0.09      200          1    1
 
-    note: 10.0 % of the samples have no function's name, in 1 module: pmuscope record -a -- sleep 2, then pmuscope report --modules, says why and what to do.
+    note: 10.0% of the samples have no function name, in 1 DSO: pmuscope record -a -- sleep 2, then pmuscope report --modules, shows why and what to do.
     ");
 }
 
@@ -165,29 +170,29 @@ mod on_screen {
     fn the_screen_is_the_table_between_head_and_keys() {
         let (mut screen, mut terminal) = screen(100, 10);
         insta::assert_snapshot!(drawn(&mut screen, &mut terminal), @r"
-        cpu-clock every 1.00 ms, 2.00 s on 2 CPUs (2 nodes), 2,000 samples, 500/s per CPU    now
-        cost: 1.1 % of the machine · lost 0 · throttled 0 · software clock
+        cpu-clock every 1.00 ms, 2.00 s on 2 CPUs (2 NUMA nodes), 2,000 samples, 500/s per CPU    now
+        overhead: 1.1% of CPU time · lost 0 · throttled 0 · software timer
         by function, largest first · rows 1-3 of 3
-          share  ±95 %  samples  command    module  function
-        60.00 %   0.27    1,200  db\x1b[2J  db      parse
-        30.00 %   0.18      600  db\x1b[2J  db      evil\x1b]0;x\x07
-        10.00 %   0.09      200  xz         xz      [unknown]
+          self  95% CI  samples  comm       DSO  function
+        60.00%   ±0.27    1,200  db\x1b[2J  db   parse
+        30.00%   ±0.18      600  db\x1b[2J  db   evil\x1b]0;x\x07
+        10.00%   ±0.09      200  xz         xz   [unknown]
 
 
-        q quit  space pause  f function  c command  p process  u CPU  n node  s sort  / filter  ? help
+        q quit  space pause  f function  c comm  p process  u CPU  n node  s sort  / filter  ? help
         ");
         press(&mut screen, "n ");
         insta::assert_snapshot!(drawn(&mut screen, &mut terminal), @r"
-        cpu-clock every 1.00 ms, 2.00 s on 2 CPUs (2 nodes), 2,000 samples, 500/s per CPU    now
-        cost: 1.1 % of the machine · lost 0 · throttled 0 · software clock
+        cpu-clock every 1.00 ms, 2.00 s on 2 CPUs (2 NUMA nodes), 2,000 samples, 500/s per CPU    now
+        overhead: 1.1% of CPU time · lost 0 · throttled 0 · software timer
         by node, largest first · rows 1-2 of 2 · paused
-          share  ±95 %  samples  node
-        90.00 %   0.09    1,800     0
-        10.00 %   0.09      200     1
+         share  95% CI  samples  NUMA node
+        90.00%   ±0.09    1,800          0
+        10.00%   ±0.09      200          1
 
 
 
-        q quit  space pause  f function  c command  p process  u CPU  n node  s sort  / filter  ? help
+        q quit  space pause  f function  c comm  p process  u CPU  n node  s sort  / filter  ? help
         ");
     }
 
@@ -243,10 +248,10 @@ mod on_screen {
         let shown = drawn(&mut screen, &mut terminal);
         assert!(shown.contains("paused · nobody is left"), "{shown}");
         press(&mut screen, "?");
-        assert!(drawn(&mut screen, &mut terminal).contains("rows by node"));
+        assert!(drawn(&mut screen, &mut terminal).contains("rows by NUMA node"));
         // Any other key leaves the help, these leave the screen.
         press(&mut screen, "z");
-        assert!(!drawn(&mut screen, &mut terminal).contains("rows by node"));
+        assert!(!drawn(&mut screen, &mut terminal).contains("rows by NUMA node"));
         assert_eq!(screen.key(Key::Char('q')), Next::Quit);
         press(&mut screen, "/");
         assert_eq!(screen.key(Key::Interrupt), Next::Quit);

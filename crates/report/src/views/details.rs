@@ -37,15 +37,18 @@ pub fn branches<'a>(found: &'a Branches, view: RecordingView<'a>) -> Document<'a
     let share = move |row: &BranchRow| share_of(row.sums.branches, all);
     let fields = vec![
         Field::share("share", move |row: &BranchRow| (share(row), row.interval)),
-        Field::count("branches", |row: &BranchRow| row.sums.branches),
+        Field::count("branches", |row: &BranchRow| row.sums.branches).optional(3),
         Field::part("miss_share", |row: &BranchRow| row.sums.miss_share())
             .head("mispredicted")
+            .optional(2)
             .for_people(),
         Field::count("predicted", |row: &BranchRow| row.sums.predicted).for_programs(),
         Field::count("mispredicted", |row: &BranchRow| row.sums.mispredicted).for_programs(),
         Field::count("in_transaction", |row: &BranchRow| row.sums.in_transaction).for_programs(),
         Field::count("aborted", |row: &BranchRow| row.sums.aborted).for_programs(),
-        Field::number("cycles_mean", |row: &BranchRow| row.sums.mean_cycles()).head("cycles"),
+        Field::number("cycles_mean", |row: &BranchRow| row.sums.mean_cycles())
+            .head("cycles")
+            .optional(4),
         Field::count("cycles_of", |row: &BranchRow| row.sums.with_cycles).for_programs(),
     ];
     let ends =
@@ -55,11 +58,11 @@ pub fn branches<'a>(found: &'a Branches, view: RecordingView<'a>) -> Document<'a
     let nothing = match (found.branches, found.with_calls) {
         (1.., _) => None,
         (0, 1..) => Some(
-            "no branches: the samples' branch stacks are call stacks (--call-graph lbr). Try: \
-             pmuscope report --call-tree; for branches: pmuscope record -b",
+            "no branches: the branch stacks hold call stacks (--call-graph lbr). Try: pmuscope report --call-tree; \
+             for branches: pmuscope record -b",
         ),
         (0, 0) => Some(
-            "no branch stacks were recorded. Try: pmuscope record -b, on a CPU that keeps them",
+            "no branch stacks were recorded. Try: pmuscope record -b, on a CPU that supports them",
         ),
     };
     let branches = match all {
@@ -88,7 +91,7 @@ fn end_fields<'a>(
     [both, function, module, address]: [&'static str; 4],
 ) -> [Field<'a, BranchRow>; 4] {
     [
-        Field::text(both, move |row| Some(end_text(end(row)))).for_people(),
+        Field::text(both, move |row| Some(end_text(end(row)))).wanted(20).for_people(),
         Field::text(function, move |row| end(row).function.as_deref()).for_programs(),
         Field::text(module, move |row| Some(&*end(row).module)).for_programs(),
         Field::address(address, move |row| end(row).address).for_programs(),
@@ -115,19 +118,23 @@ pub fn accesses<'a>(found: &'a Accesses, view: RecordingView<'a>) -> Document<'a
     let fields = vec![
         Field::share("share", move |row: &AccessRow| (share(row), row.interval)),
         Field::count("samples", |row: &AccessRow| row.samples),
-        Field::number("weight_mean", |row: &AccessRow| row.weights.mean()).head("mean weight"),
-        Field::count("weight_max", |row: &AccessRow| row.weights.largest()).head("max weight"),
+        Field::number("weight_mean", |row: &AccessRow| row.weights.mean())
+            .head("mean weight")
+            .optional(3),
+        Field::count("weight_max", |row: &AccessRow| row.weights.largest())
+            .head("max weight")
+            .optional(6),
         Field::count("weight_of", |row: &AccessRow| row.weights.of).for_programs(),
         Field::text("mem", level_text).rigid().for_people(),
         Field::text("level", move |row: &AccessRow| word(row.kind.level)).for_programs(),
         Field::flag("hit", |row: &AccessRow| row.kind.hit).for_programs(),
         Field::flag("remote", |row: &AccessRow| row.kind.remote).for_programs(),
-        Field::text("snoop", move |row: &AccessRow| word(row.kind.snoop)).rigid(),
+        Field::text("snoop", move |row: &AccessRow| word(row.kind.snoop)).rigid().optional(5),
         Field::flag("hitm", |row: &AccessRow| row.kind.hitm).head("HITM"),
-        Field::text("tlb_text", tlb_text).head("tlb").rigid().for_people(),
+        Field::text("tlb_text", tlb_text).head("TLB").rigid().optional(4).for_people(),
         Field::text("tlb", move |row: &AccessRow| word(row.kind.tlb)).for_programs(),
         Field::flag("tlb_hit", |row: &AccessRow| row.kind.tlb_hit).for_programs(),
-        Field::flag("locked", |row: &AccessRow| row.kind.locked),
+        Field::flag("locked", |row: &AccessRow| row.kind.locked).optional(7),
         Field::text("operation", move |row: &AccessRow| word(row.kind.operation)).rigid(),
     ];
     Document {
@@ -138,7 +145,7 @@ pub fn accesses<'a>(found: &'a Accesses, view: RecordingView<'a>) -> Document<'a
         sums: vec![("samples", found.samples.kept), ("samples_with_source", all)],
         sheet: sheet(fields, &found.rows, view.limits, share),
         nothing: (all == 0).then_some(
-            "no sources of data were recorded. Try: pmuscope record -d with an event of loads or stores",
+            "no data sources were recorded. Try: pmuscope record -d with a load or store event",
         ),
     }
 }
@@ -171,19 +178,19 @@ pub fn data<'a>(found: &'a DataAddresses, view: RecordingView<'a>) -> Document<'
     let all = found.with_address;
     let share = move |row: &DataRow| share_of(row.sums.samples, all);
     let with = match all {
-        1 => "1 address".to_owned(),
-        several => format!("{} addresses", count(several)),
+        1 => "1 data address".to_owned(),
+        several => format!("{} data addresses", count(several)),
     };
     Document {
         schema: "pmuscope/data/1",
         title: "Data addresses",
         view,
-        line: format!("{with} of data in {}", counted(found.samples.kept, "sample")),
+        line: format!("{with} in {}", counted(found.samples.kept, "sample")),
         sums: vec![("samples", found.samples.kept), ("samples_with_address", all)],
         sheet: sheet(data_fields(all), &found.rows, view.limits, share),
         nothing: (all == 0).then_some(
-            "no addresses of data were recorded. Try: pmuscope record -d, with an event that has them: \
-             page-faults, loads and stores that the CPU samples precisely",
+            "no data addresses were recorded. Try: pmuscope record -d, with an event that has them: page-faults, or \
+             precisely sampled loads and stores",
         ),
     }
 }
@@ -195,19 +202,30 @@ fn data_fields<'a>(all: u64) -> Vec<Field<'a, DataRow>> {
         Field::count("samples", |row: &DataRow| row.sums.samples),
         Field::number("weight_mean", |row: &DataRow| row.sums.weights.mean())
             .head("mean weight")
-            .only_if_measured(),
+            .only_if_measured()
+            .optional(4),
         Field::count("weight_max", |row: &DataRow| row.sums.weights.largest())
             .head("max weight")
-            .only_if_measured(),
+            .only_if_measured()
+            .optional(6),
         Field::count("weight_of", |row: &DataRow| row.sums.weights.of).for_programs(),
-        Field::count("loads", |row: &DataRow| row.sums.told(row.sums.loads)).only_if_measured(),
-        Field::count("stores", |row: &DataRow| row.sums.told(row.sums.stores)).only_if_measured(),
-        Field::count("remote", |row: &DataRow| row.sums.told(row.sums.remote)).only_if_measured(),
+        Field::count("loads", |row: &DataRow| row.sums.told(row.sums.loads))
+            .only_if_measured()
+            .optional(5),
+        Field::count("stores", |row: &DataRow| row.sums.told(row.sums.stores))
+            .only_if_measured()
+            .optional(5),
+        Field::count("remote", |row: &DataRow| row.sums.told(row.sums.remote))
+            .only_if_measured()
+            .optional(2),
         Field::count("hitm", |row: &DataRow| row.sums.told(row.sums.hitm))
             .head("HITM")
-            .only_if_measured(),
+            .only_if_measured()
+            .optional(3),
         Field::count("source_of", |row: &DataRow| row.sums.with_source).for_programs(),
-        Field::text("module", |row: &DataRow| Some(&*row.module)).shown_as(short_module),
+        Field::text("module", |row: &DataRow| Some(&*row.module))
+            .head("DSO")
+            .shown_as(short_module),
         Field::text("object", |row: &DataRow| row.object.as_deref())
             .head("data")
             .missing_as(UNKNOWN),

@@ -8,7 +8,7 @@ use pmuscope_profile::{
 
 use crate::flame::{ModuleHues, nameless};
 use crate::recording::{LONG_PHASES, NO_INTERVAL, RowLimits};
-use crate::sheet::{Field, Separator, Sheet, Value, delimited_by};
+use crate::sheet::{Field, NAME, Separator, Sheet, Value, delimited_by};
 
 /// Rows of an event, and what their numbers are of.
 #[derive(Debug, Clone, Copy)]
@@ -136,28 +136,34 @@ impl<'a> Functions<'a> {
         let shown = move |row: &'a FunctionRow| self.shown(row);
         vec![
             Field::share("share", |row: &FunctionRow| (row.share, row.interval))
-                .head(if has_callers { "self" } else { "share" })
+                .head(if self.counted == "samples" { "self" } else { "share" })
                 .why(why),
-            Field::margin("±lost", margin).only_if_measured(),
+            Field::margin("±lost", margin).only_if_measured().optional(3),
             Field::part("total", move |row: &FunctionRow| total(row).filter(|_| has_callers))
                 .for_people()
                 .only_if_measured(),
-            Field::count("samples", |row: &FunctionRow| row.samples).head(self.counted),
+            Field::count("samples", |row: &FunctionRow| row.samples).head(self.counted).optional(4),
             Field::count("weight", move |row: &FunctionRow| self.weight(row)).for_programs(),
             Field::part("total_share", total).for_programs(),
             Field::count("total_samples", |row: &FunctionRow| row.total.map(|total| total.samples))
                 .for_programs(),
             Field::text("command", move |row: &FunctionRow| Some(self.names.command_of(row)))
-                .rigid(),
+                .head("comm")
+                .wanted(10)
+                .optional(5),
             Field::text("module", move |row: &FunctionRow| {
                 self.module(row).map(|module| &*module.path)
             })
+            .head("DSO")
             .shown_as(short)
+            .wanted(12)
+            .optional(2)
             .colored(move |row: &FunctionRow| {
                 self.hues.map(|hues| hues.module(row.module as u32)).unwrap_or_default()
             }),
             Field::text("function", move |row: &FunctionRow| self.names.function_of(row))
                 .shown_if_known(shown)
+                .wanted(NAME)
                 .missing_as("[unknown]")
                 .searches(move |row: &FunctionRow| self.searched(row)),
             Field::part("with_lost_low", move |row: &FunctionRow| {
@@ -177,7 +183,7 @@ impl<'a> Functions<'a> {
     fn shown(self, row: &FunctionShare) -> Option<String> {
         let name = self.names.function_of(row)?;
         Some(match self.names.inlined_into(row) {
-            Some(outer) => format!("{name} (inlined in {outer})"),
+            Some(outer) => format!("{name} (inlined into {outer})"),
             None => name.to_owned(),
         })
     }

@@ -29,8 +29,7 @@ pub use rows::{
 pub(crate) use rows::{rows_sheet, unit_of};
 pub use tree::{TreeLimits, tree_text};
 
-/// `function [module]`, escaped. Some modules have their brackets already; of what lies in none nothing more
-/// is known.
+/// `function [module]`, escaped. Some modules have their brackets already.
 fn place_text(place: &CallSite, modules: &[ModuleSummary]) -> String {
     let module = module_text(place.module, modules);
     match &place.function {
@@ -45,6 +44,17 @@ fn place_text(place: &CallSite, modules: &[ModuleSummary]) -> String {
 /// The word for a dimension.
 fn dimension_word(dimension: Dimension) -> &'static str {
     Dimension::ALL.iter().find(|(_, one)| *one == dimension).map_or("", |(word, _)| word)
+}
+
+/// The head of a dimension's column: perf's and the kernel's terms.
+fn dimension_head(dimension: Dimension) -> &'static str {
+    match dimension_word(dimension) {
+        "command" => "comm",
+        "module" => "DSO",
+        "cpu" => "CPU",
+        "node" => "NUMA node",
+        word => word,
+    }
 }
 
 /// Short name of a module, escaped.

@@ -5,6 +5,7 @@ use pmuscope_profile::views::{Neighbour, Neighbours};
 
 use super::place_text;
 use crate::number::{count, percent};
+use crate::sheet::NAME;
 use crate::{Cell, Column, Paint, Style, Table};
 
 /// Callers above, the function in the middle, what it calls below; shares are of all samples of the
@@ -19,9 +20,9 @@ pub fn neighbours_text(
     style: &Style,
 ) -> String {
     let mut table = Table::new([
-        Column::number("share"),
-        Column::number("samples"),
-        Column::text("function").shrink(),
+        Column::number("total"),
+        Column::number("samples").optional(1),
+        Column::text("function").shrink_to(NAME),
     ]);
     let share = |weight: u64| percent(weight as f64 / all.max(1) as f64, 2);
     let mut side = |neighbours: &[Neighbour], arrow: &str, none: &str| {
@@ -49,8 +50,8 @@ pub fn neighbours_text(
             table.row(texts.map(|text| Cell::new(text).paint(Paint::Bold)));
         }
     };
-    side(&found.callers, "from", "nobody: the outermost function");
-    side(&found.callees, "to", "nothing more: the function itself");
+    side(&found.callers, "from", "[none: outermost function]");
+    side(&found.callees, "to", "[self]");
     table.render(style)
 }
 

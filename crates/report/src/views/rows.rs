@@ -6,10 +6,10 @@ use pmuscope_profile::views::{Balance, Dimension, Key, Row, SideRow};
 use pmuscope_profile::{EventProfile, ModuleSummary};
 
 use super::details::UNKNOWN;
-use super::dimension_word;
+use super::{dimension_head, dimension_word};
 use crate::number::{count, percent, significant};
 use crate::recording::RowLimits;
-use crate::sheet::{Field, FieldKind, Separator, Sheet, Value, delimited_by};
+use crate::sheet::{Field, FieldKind, NAME, Separator, Sheet, Value, delimited_by};
 use crate::{Style, escape};
 
 /// How rows are read.
@@ -19,7 +19,7 @@ pub struct RowsBy<'a> {
     pub dimensions: &'a [Dimension],
     /// Modules, as keys number them.
     pub modules: &'a [ModuleSummary],
-    /// Whether stacks were recorded: rows have samples in or under them too.
+    /// Whether stacks were recorded: rows have totals, samples in a function and its callees, too.
     pub children: bool,
 }
 
@@ -81,14 +81,15 @@ pub(crate) fn rows_sheet<'a>(
 }
 
 fn row_fields(by: RowsBy<'_>, unit: Option<u64>) -> Vec<Field<'_, Row>> {
-    let own = if by.children { "self" } else { "share" };
+    let is_code = by.dimensions.contains(&Dimension::Function);
+    let own = if by.children || is_code { "self" } else { "share" };
     let weight = move |row: &Row| unit.map(|unit| unit.saturating_mul(row.own.weight));
     let mut fields = vec![Field::share("share", |row: &Row| (row.share, row.interval)).head(own)];
     let under = |row: &Row| Some(row.total_share);
     if by.children {
-        fields.push(Field::part("children_share", under).head("children").for_people());
+        fields.push(Field::part("children_share", under).head("total").for_people());
     }
-    fields.push(Field::count("samples", |row: &Row| row.own.samples));
+    fields.push(Field::count("samples", |row: &Row| row.own.samples).optional(4));
     fields.push(Field::count("weight", weight).for_programs());
     if by.children {
         fields.push(Field::part("children_share", under).column("total_share").for_programs());
@@ -114,7 +115,10 @@ fn key_fields<'a, R: 'a>(
             _ => FieldKind::Text,
         };
         let value = move |row| key_value(&keys(row)[at], by.modules);
-        let field = Field::new(dimension_word(*dimension), kind, value).missing_as(UNKNOWN);
+        let field = Field::new(dimension_word(*dimension), kind, value)
+            .head(dimension_head(*dimension))
+            .missing_as(UNKNOWN);
+        let field = if *dimension == Dimension::Function { field.wanted(NAME) } else { field };
         if *dimension != Dimension::Module {
             return field;
         }
@@ -232,11 +236,10 @@ pub fn side_by_side_delimited(
 /// `balance of 8 CPUs: busiest 3 with 14.20 %, …`, a line.
 #[must_use]
 pub fn balance_text(of: Dimension, balance: &Balance) -> String {
-    let units = if of == Dimension::Node { "nodes" } else { "CPUs" };
+    let units = if of == Dimension::Node { "NUMA nodes" } else { "CPUs" };
     let (mean, busiest, idlest) = (balance.mean(), balance.busiest, balance.idlest);
     format!(
-        "balance of {} {units}: busiest {} with {}, idlest {} with {}, mean {}; the busiest has {} times \
-         the mean\n",
+        "balance of {} {units}: busiest {} with {}, idlest {} with {}, mean {} (busiest / mean {})\n",
         count(balance.units as u64),
         busiest.0,
         percent(busiest.1, 2),
@@ -307,10 +310,10 @@ mod tests {
         let by = RowsBy { dimensions: &by, modules: &modules(), children: false };
         let text = side_by_side_text(&rows, &events, by, limits, &Style::PLAIN);
         insta::assert_snapshot!(text, @r"
-         cycles  ±95 %  cache-misses  ±95 %  function
-        60.00 %      -        5.00 %      -  parse
-        40.00 %      -       85.00 %      -  copy
-         0.00 %              10.00 %         … 1 more row: --limit all
+        cycles  95% CI  cache-misses  95% CI  function
+        60.00%       -         5.00%       -  parse
+        40.00%       -        85.00%       -  copy
+         0.00%                10.00%          … 1 more row (--limit all)
         ");
     }
 
@@ -319,8 +322,7 @@ mod tests {
         let balance = Balance { units: 4, busiest: (3, 0.4), idlest: (0, 0.1) };
         assert_eq!(
             balance_text(Dimension::Cpu, &balance),
-            "balance of 4 CPUs: busiest 3 with 40.00 %, idlest 0 with 10.00 %, mean 25.00 %; the \
-             busiest has 1.60 times the mean\n"
+            "balance of 4 CPUs: busiest 3 with 40.00%, idlest 0 with 10.00%, mean 25.00% (busiest / mean 1.60)\n"
         );
     }
 

@@ -5,6 +5,7 @@ use pmuscope_profile::views::{CallNode, CallTree, Direction};
 
 use super::place_text;
 use crate::number::{count, percent};
+use crate::sheet::NAME;
 use crate::{Cell, Column, Paint, Style, Table};
 
 /// What of a tree is shown.
@@ -39,14 +40,14 @@ pub fn tree_text(
         return "no samples\n".into();
     }
     let head = match direction {
-        Direction::Callees => "function, and below it what it calls",
-        Direction::Callers => "function, and below it its callers",
+        Direction::Callees => "function, callees indented",
+        Direction::Callers => "function, callers indented",
     };
     let mut table = Table::new([
-        Column::number("children"),
+        Column::number("total"),
         Column::number("self"),
-        Column::number("samples"),
-        Column::text(head).shrink(),
+        Column::number("samples").optional(1),
+        Column::text(head).shrink_to(NAME),
     ]);
     let mut lines = TreeLines { tree, all, modules, limits, rows: Vec::new() };
     lines.children(0, 0);
@@ -109,7 +110,7 @@ impl TreeLines<'_> {
     }
 
     fn left_out(&mut self, left_out: LeftOut, depth: usize) {
-        let ways = if left_out.ways == 1 { "way" } else { "ways" };
+        let ways = if left_out.ways == 1 { "path" } else { "paths" };
         let text = format!("{}… {} {ways} more", indent(depth), count(left_out.ways as u64));
         let share = percent(self.share(left_out.weight), 2);
         let texts = [share, String::new(), count(left_out.samples), text];
@@ -181,6 +182,6 @@ mod tests {
         let text =
             tree_text(&tree, Direction::Callees, &modules(), TreeLimits::default(), &Style::PLAIN);
         assert_eq!(text.lines().count(), 1 + 60 + 1);
-        assert!(text.ends_with("… 1 way more\n"), "{text}");
+        assert!(text.ends_with("… 1 path more\n"), "{text}");
     }
 }

@@ -34,7 +34,7 @@ pub fn waits_summary(view: &WaitsView<'_>) -> Summary {
     let mut facts = vec![
         time(profile),
         Fact::new("Threads", count(waits.threads), counted(number, "wait")),
-        Fact::new("Threads' time", seconds(waits.wall.total_ns()), "the sum of what follows"),
+        Fact::new("Thread time", seconds(waits.wall.total_ns()), "sum of the parts below"),
     ];
     let part = |(what, ns, share): (&'static str, u64, f64)| {
         Fact::new(what, seconds(ns), percent(share, 1))
@@ -64,8 +64,8 @@ fn table(view: &WaitsView<'_>, most: usize) -> Markup {
         section class="table-part" id="waits" {
             h2 { "Waits" }
             p class="dim" {
-                "Time off the CPU; share is of all threads' time, ±95 % its interval"
-                @if view.waits.has_wakings { "; run queue is the part of it after the waking" }
+                "Time off CPU; share of all thread time, with 95% CI"
+                @if view.waits.has_wakings { "; run-queue latency is the part after the wakeup" }
                 "."
             }
             (view.sheet(most).html())

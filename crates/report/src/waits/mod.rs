@@ -110,13 +110,13 @@ fn wall_parts(waits: &Waits) -> Vec<(&'static str, u64, f64)> {
     let blocked = of(OffCpuKind::Blocked).ns - queued.min(of(OffCpuKind::Blocked).ns);
     let mut parts = vec![("on CPU", waits.wall.running_ns), ("blocked", blocked)];
     if waits.has_wakings {
-        parts.push(("woken, on a run queue", queued));
+        parts.push(("run-queue latency", queued));
     }
     parts.push(("preempted", of(OffCpuKind::Preempted).ns));
     let rare = [
         ("new, not yet run", of(OffCpuKind::New).ns),
-        ("off since before", of(OffCpuKind::Unknown).ns),
-        ("not known", waits.wall.unknown_ns),
+        ("off CPU since before the recording", of(OffCpuKind::Unknown).ns),
+        ("unknown", waits.wall.unknown_ns),
     ];
     parts.extend(rare.into_iter().filter(|(_, ns)| *ns > 0));
     let total = waits.wall.total_ns().max(1) as f64;

@@ -28,8 +28,8 @@ fn own(waits: &Waits) -> Vec<String> {
     let (before, past) = (sum(|sums| sums.begun_before), sum(|sums| sums.last_past));
     if before.0 > 0 || past.0 > 0 {
         notes.push(format!(
-                "{} ({}) had begun before the recording, {} ({}) last past its end: what lies within counts as \
-                 time, not for median and p99",
+                "{} ({}) began before the recording, {} ({}) continue past its end: their time counts, but not for \
+                 median and p99",
                 counted(before.0, "wait"),
                 seconds(before.1),
                 count(past.0),
@@ -39,21 +39,20 @@ fn own(waits: &Waits) -> Vec<String> {
     notes.extend(without_waking(waits));
     if waits.silent > 0 {
         notes.push(format!(
-                "{} did not switch in all the time: nothing tells whether it was on a CPU or off it, so that time \
-                 is in no sum",
-                counted(waits.silent, "thread")
-            ));
+            "{} never switched: whether on or off CPU is unknown, so that time is in no sum",
+            counted(waits.silent, "thread")
+        ));
     }
     if !waits.has_wakings {
         notes.push(
-            "who woke threads was not recorded, so time on a run queue after a waking is part of the waits. It \
-             takes root, or CAP_PERFMON and a readable tracefs: sudo pmuscope record --off-cpu"
+            "wakeups were not recorded, so waits include run-queue latency. They need root, or CAP_PERFMON and a \
+             readable tracefs: sudo pmuscope record --off-cpu"
                 .into(),
         );
     }
     if !waits.has_stacks {
         notes.push(
-            "switches were recorded without stacks. They take sudo sysctl kernel.perf_event_paranoid=1, or root"
+            "switches were recorded without stacks. Stacks need sudo sysctl kernel.perf_event_paranoid=1, or root"
                 .into(),
         );
     }
@@ -64,8 +63,8 @@ fn own(waits: &Waits) -> Vec<String> {
 fn no_interval(view: &WaitsView<'_>) -> Option<String> {
     let has_none = view.rows.iter().all(|row| row.interval.is_none());
     (has_none && !view.rows.is_empty()).then(|| {
-        "no ±: the recording is too short for an interval, which takes 24 times the length of the waits or of the \
-         program's phases, and 30 blocks of time. Record longer."
+        "no CI: the recording is too short; needed are 24 times the length of the waits or of the program's \
+         phases, and 30 blocks of time. Record longer."
             .to_owned()
     })
 }
@@ -77,12 +76,12 @@ fn broken(waits: &Waits) -> Option<String> {
         return None;
     }
     let (why, what_to_do) = match waits.profile.lost.count {
-        0 => ("records are missing, though none is counted as lost", ""),
+        0 => ("records are missing, though none were counted as lost", ""),
         _ => ("records were lost", ". Try: pmuscope record -m 8M"),
     };
     Some(format!(
-        "{why}: how {} left a CPU and how {} came to one is not known, and {} lasted while records were lost. That \
-         time ({}) is in no row{what_to_do}",
+        "{why}: {} left a CPU and {} came to one unobserved, and {} overlapped lost records. That time ({}) is in \
+         no row{what_to_do}",
         counted(broken.beginnings, "thread"),
         counted(broken.ends, "thread"),
         counted(broken.uncertain, "wait"),
@@ -96,9 +95,8 @@ fn without_waking(waits: &Waits) -> Option<String> {
     let (number, ns) = blocked.without_waking;
     (waits.has_wakings && number > 0).then(|| {
         format!(
-            "{} of {} ({}) ended with no record of a waking, which the kernel can leave out without counting \
-             it: who ended them is not known, and their time on a run queue counts as blocked, so times with > \
-             are at least so long",
+            "{} of {} ({}) ended with no recorded wakeup, which the kernel can drop uncounted: their waker is \
+             unknown, and their run-queue latency counts as blocked, so times with > are lower bounds",
             count(number),
             counted(blocked.lengths.n(), "blocked wait"),
             seconds(ns)

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::text::{longest, queued, wakers};
 use super::{WaitsView, key_text, kind_word, word};
-use crate::sheet::{Field, FieldKind, Sheet, Value};
+use crate::sheet::{Field, FieldKind, NAME, Sheet, Value};
 
 /// Wakers of a row that are listed.
 const MOST_WAKERS: usize = 20;
@@ -50,7 +50,7 @@ fn fields(view: WaitsView<'_>) -> Vec<Field<'_, WaitRow>> {
         fields.extend(key_fields(at, by, modules));
     }
     if has_wakings {
-        fields.push(Field::text("woken_by", wakers).head("woken by"));
+        fields.push(Field::text("woken_by", wakers).head("woken by").optional(2));
     }
     fields.push(Field::json("wakers", |row: &WaitRow| {
         row.wakers.iter().take(MOST_WAKERS).map(waker).collect()
@@ -74,18 +74,20 @@ fn sum_fields<'a, R: 'a>(
     let quantile = move |row, at| of(row).lengths.quantile_ns(at).map(seconds);
     [
         Field::seconds("off_cpu_s", move |row| Some(seconds(of(row).ns))).head("off CPU"),
-        Field::count("waits", move |row| of(row).waits),
-        Field::seconds("median_s", move |row| quantile(row, 0.5)).head("median"),
-        Field::seconds("p99_s", move |row| quantile(row, 0.99)).head("p99"),
+        Field::count("waits", move |row| of(row).waits).optional(4),
+        Field::seconds("median_s", move |row| quantile(row, 0.5)).head("median").optional(5),
+        Field::seconds("p99_s", move |row| quantile(row, 0.99)).head("p99").optional(7),
         Field::seconds("longest_s", move |row| of(row).longest_ns().map(|(ns, _)| seconds(ns)))
             .head("longest")
+            .optional(6)
             .shown_if_known(move |row| longest(of(row))),
         Field::flag("longest_is_cut", move |row| of(row).longest_ns().is_some_and(|(_, cut)| cut))
             .for_programs(),
         Field::seconds("run_queue_s", move |row| known(row, |sums| sums.queued_ns))
-            .head("run queue")
+            .head("run-queue latency")
             .shown_if_known(move |row| queued(of(row)))
-            .only_if_measured(),
+            .only_if_measured()
+            .optional(3),
         Field::seconds("blocked_s", move |row| known(row, |sums| sums.blocked_ns)).for_programs(),
         Field::count("woken", move |row| of(row).woken).for_programs(),
         Field::count("without_waking", move |row| without(row).map(|(waits, _)| waits))
@@ -123,8 +125,10 @@ fn key_fields<'a>(
         }
         _ => None,
     };
-    let field = Field::new(word(by), kind, value).shown_if_known(shown);
     let has_module = matches!(by, WaitBy::Wait | WaitBy::Function);
+    let head = if word(by) == "command" { "comm" } else { word(by) };
+    let field = Field::new(word(by), kind, value).head(head).shown_if_known(shown);
+    let field = if has_module { field.wanted(NAME) } else { field };
     let module =
         has_module.then(|| Field::text(format!("{}_module", word(by)), module).for_programs());
     [field].into_iter().chain(module)

@@ -7,7 +7,7 @@ use pmuscope_profile::waits::{WaitRow, WaitSums, Waits};
 use super::notes::notes;
 use super::{WaitsView, seconds, waker_text, wall_parts};
 use crate::number::{count, counted, percent};
-use crate::recording::{account, asked, extent, paint_line, push_all_notes, push_wrapped};
+use crate::recording::{asked, extent, paint_line, push_account, push_all_notes, push_wrapped};
 use crate::{Style, escape};
 
 /// Head, all threads' time, the table, notes.
@@ -23,7 +23,7 @@ pub(super) fn waits_text(view: &WaitsView<'_>, style: &Style) -> String {
         escape(view.file)
     );
     let mut out = paint_line(style, &line);
-    push_wrapped(&mut out, &account(&waits.profile), style);
+    push_account(&mut out, &waits.profile, style);
     if let Some(filtered) = &waits.profile.filtered {
         push_wrapped(&mut out, &format!("only {}", asked(&filtered.filter)), style);
     }
@@ -43,7 +43,7 @@ fn wall_text(waits: &Waits) -> String {
         format!("{what} {} ({})", seconds(ns), percent(share, 1))
     };
     let parts: Vec<String> = wall_parts(waits).into_iter().map(part).collect();
-    format!("threads' time {} = {}", seconds(waits.wall.total_ns()), parts.join(" + "))
+    format!("thread time {} = {}", seconds(waits.wall.total_ns()), parts.join(" + "))
 }
 
 /// The longest wait, with a mark if it lasted longer than the recording shows.
@@ -78,7 +78,7 @@ pub(super) fn wakers(row: &WaitRow) -> Option<String> {
     }
     if without > 0 {
         let ended = row.sums.woken.saturating_add(without);
-        text.push_str(&format!(", {} of {} not known", count(without), count(ended)));
+        text.push_str(&format!(", {} of {} unknown", count(without), count(ended)));
     }
     Some(text)
 }

@@ -20,19 +20,19 @@ fn summary(view: &WatchView<'_>) -> Summary {
     let about_hits: Vec<String> = missed(view).into_iter().chain(records).collect();
     let duration = if hits.seconds > 0.0 { duration(hits.seconds) } else { "-".to_owned() };
     let armed = hits.armed.map_or_else(String::new, |armed| {
-        let turns = if hits.took_turns { ", in turns" } else { "" };
-        format!("armed {} of it{turns}", percents(armed))
+        let turns = if hits.took_turns { " (multiplexed)" } else { "" };
+        format!("enabled {}{turns}", percents(armed))
     });
     let lost = lost(info);
     let mut facts = vec![
         Fact::new("Watched", subject(info), recording.map_or("", |info| &info.scope)),
         Fact::new("Hits", count(all), about_hits.join(" · ")),
         Fact::new("Duration", duration, armed),
-        Fact::new("Lost", lost.map_or("-".into(), count), "records without room")
+        Fact::new("Lost", lost.map_or("-".into(), count), "records that found the buffer full")
             .which_warns(lost.is_some_and(|lost| lost > 0)),
     ];
     let cost = info.hit_cost.as_ref().map(hit_cost);
-    facts.extend(cost.map(|cost| Fact::new("Cost", cost, slowdown(info).unwrap_or_default())));
+    facts.extend(cost.map(|cost| Fact::new("Overhead", cost, slowdown(info).unwrap_or_default())));
     let emulator = recording.and_then(|info| info.machine.emulator.as_deref());
     facts.extend(emulator.map(Fact::emulated));
     facts.extend(Fact::machine(&hits.metadata));

@@ -14,24 +14,20 @@ pub(super) fn notes(view: &WatchView<'_>) -> Vec<Note> {
     let mut notes = Vec::new();
     let mut say = |warning, text: String| notes.push(Note { warning, text });
     if hits.state != FileState::Closed || hits.tally.stopped.is_some() {
-        say(
-            true,
-            "the recording was not closed or is damaged; this is what could be read.".to_owned(),
-        );
+        say(true, "the recording is incomplete or damaged; this is what could be read.".to_owned());
     }
     let by_records = hits.targets.iter().any(|target| !target.has_writers && target.records > 0);
     if by_records && hits.info.means == Means::Samples {
         say(
             false,
-            "places and threads are those of the records: without BPF the kernel counts hits in all only, and \
-             nobody reads values at the hit."
+            "call sites and threads are from records: without BPF the kernel counts only total hits, and values are \
+             not read."
                 .to_owned(),
         );
     } else if by_records {
         say(
             false,
-            "numbers are those of the records: the kernel's table of writers is written when a recording \
-             is closed."
+            "numbers are from records: the table of call sites is written when a recording is closed."
                 .to_owned(),
         );
     }
@@ -40,7 +36,7 @@ pub(super) fn notes(view: &WatchView<'_>) -> Vec<Note> {
         say(
             false,
             format!(
-                "{} {} not attributed to a call site and thread: a separate row has them.",
+                "{} {} not attributed to a call site and thread: see the separate row.",
                 counted(untold, "hit"),
                 agree(untold, "is", "are")
             ),
@@ -60,9 +56,9 @@ pub(super) fn notes(view: &WatchView<'_>) -> Vec<Note> {
         say(
             false,
             match view.file {
-                Some(file) => format!("who called: pmuscope report --call-tree {}", escape(file)),
+                Some(file) => format!("callers: pmuscope report --call-tree {}", escape(file)),
                 None => {
-                    "call chains: -o FILE keeps them, pmuscope report --call-tree FILE shows them."
+                    "callers: keep a recording with -o FILE, then pmuscope report --call-tree FILE."
                         .to_owned()
                 }
             },
@@ -77,9 +73,8 @@ fn armed(view: &WatchView<'_>, say: &mut impl FnMut(bool, String)) {
         say(
             true,
             format!(
-                "points were armed for {} of the time, and then hits took {} of the target's CPU time: how often it \
-                 would have been there without them cannot be told, only that it was more often than counted. \
-                 The values that a counter had at two hits tell its steps in between.",
+                "watchpoints were enabled {} of the time, and hits took {} of the target's CPU time: counts are lower \
+                 bounds. For a counter, the values at two hits give the steps in between.",
                 number::percent(hits.armed.unwrap_or(0.0), 1),
                 number::percent(share.min(1.0), 0),
             ),
@@ -90,16 +85,16 @@ fn armed(view: &WatchView<'_>, say: &mut impl FnMut(bool, String)) {
         return;
     }
     let why = if hits.took_turns {
-        "not all points fit into the hardware's slots, so they took turns"
+        "more watchpoints than debug registers, so they were multiplexed"
     } else {
-        "points were armed for a part of the time, to stay below the limit"
+        "watchpoints were enabled part of the time, to stay below the overhead limit"
     };
     say(
         false,
         format!(
-            "{why}. \"Hits\" were counted while armed; \"all the time\" estimates how many there were (95 %, \
-             from {} stretches of time). Places, threads and values are those of counted hits.",
-            number::count(hits.info.blocks.len() as u64)
+            "{why}. \"hits\" were counted while enabled; \"estimated total\" is extrapolated (95% CI from {}). Call \
+             sites, threads and values are those of counted hits.",
+            number::counted(hits.info.blocks.len(), "time block")
         ),
     );
 }
@@ -110,7 +105,7 @@ fn values(view: &WatchView<'_>, say: &mut impl FnMut(bool, String)) {
     if shares {
         say(
             false,
-            "a hit of a read-write watch does not tell a read from a write; one that changed the value was a \
+            "a read-write watchpoint does not distinguish reads from writes; a hit that changed the value was a \
              write."
                 .to_owned(),
         );
@@ -120,15 +115,15 @@ fn values(view: &WatchView<'_>, say: &mut impl FnMut(bool, String)) {
     match hits.value_read {
         ValueRead::After if pairs && several => say(
             false,
-            "old and new are what two hits in a row found, right behind the access. Another thread may have \
-             written in that moment: then a hit shows what that one wrote."
+            "old and new are the values at two consecutive hits, read right after the access. If another thread wrote \
+             in that moment, its value is shown."
                 .to_owned(),
         ),
         ValueRead::Before => say(
             false,
-            "this machine stops before the access: a hit finds the old value, and the new one is what the \
-             next hit found, unless another thread wrote in between. Of a process's last hit, and of one whose \
-             next was not written down, it is not known."
+            "this CPU traps before the access: a hit reads the old value, and new is what the next hit read, unless \
+             another thread wrote in between. It is unknown for a process's last hit, and where the next was not \
+             recorded."
                 .to_owned(),
         ),
         _ => {}

@@ -80,12 +80,12 @@ impl Often {
             return section;
         }
         let distinct = match self.distinct {
-            Some(number) => format!("{} different", count(number)),
-            None => "more than could be counted one by one".to_owned(),
+            Some(number) => format!("{} distinct", count(number)),
+            None => "too many to count exactly".to_owned(),
         };
         let short = match self.short_by {
             0 => String::new(),
-            short => format!("; counts may be too small by up to {}", count(short)),
+            short => format!("; counts may be low by up to {}", count(short)),
         };
         let rows = self.frequent(view.limits.values);
         let section = section
@@ -93,8 +93,8 @@ impl Often {
             .for_pages(for_pages || rows.is_empty());
         if rows.is_empty() {
             let seldom = match self.rows.first().map(|row| row.hits) {
-                Some(2..) => "None has 1 % of them.",
-                _ => "None came twice.",
+                Some(2..) => "None reaches 1%.",
+                _ => "None occurred twice.",
             };
             return section.with(Body::Line(seldom.to_owned()));
         }

@@ -14,8 +14,7 @@ impl<'a> WatchView<'a> {
     pub(super) fn parts(&self) -> Vec<Section<'a>> {
         let targets = Section::new("targets", "Targets")
             .about(
-                "Hits while points were armed; ± is the 95 % interval, ~ an estimate, ≥ what records alone \
-                 tell.",
+                "Hits while watchpoints were enabled; ± is the 95% CI, ~ an estimate, ≥ a lower bound from records.",
             )
             .bare()
             .sheet(sheets::targets(self, None));
@@ -45,9 +44,8 @@ fn target_part<'a>(
     let values = Section::new("", "Values").line(values(view, hits));
     let picture = charts::values(&view, hits);
     let values = match picture.is_some() {
-        true => values.about(
-            "Band: from the smallest to the largest of a block of time; line: their median; dots: single hits.",
-        ),
+        true => values
+            .about("Band: minimum to maximum per time block; line: median; dots: single hits."),
         false => values,
     };
     Section::new(format!("target-{at}"), &target.name[..])
@@ -95,8 +93,8 @@ fn values(view: WatchView<'_>, hits: &TargetHits) -> Option<String> {
     }
     let distinct = match of.distinct {
         Some(1) => "1 value".to_owned(),
-        Some(number) => format!("{} different values", count(number)),
-        None => "more different values than could be counted".to_owned(),
+        Some(number) => format!("{} distinct values", count(number)),
+        None => "too many distinct values to count".to_owned(),
     };
     let blocks = || hits.blocks.iter().filter_map(|block| block.values);
     let least = blocks().map(|block| block.min).reduce(f64::min);
@@ -118,7 +116,7 @@ fn history<'a>(view: WatchView<'a>, hits: &'a TargetHits) -> Section<'a> {
     let sheet = sheets::history(view, view.has_values(hits), shown)
         .rising()
         .with_gap(first, (left_out > 0).then(|| format!("{} between", count(left_out))));
-    Section::new("", "Hits one by one").sheet(sheet)
+    Section::new("", "First and last hits").sheet(sheet)
 }
 
 /// A cache line: what goes on in it, and its words.

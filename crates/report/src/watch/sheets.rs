@@ -15,7 +15,7 @@ use super::words::{
     verdict_word, word,
 };
 use crate::number::{count, fixed, significant};
-use crate::sheet::{Field, FieldKind, Sheet, Value};
+use crate::sheet::{Field, FieldKind, NAME, Sheet, Value};
 
 /// A target with its hits.
 struct TargetRow<'a> {
@@ -85,23 +85,31 @@ fn target_figures<'r, 'a: 'r>(view: &'r WatchView<'a>) -> Vec<Field<'r, TargetRo
     let part = |of: HitShare| Some((of.value()?, share(&of)));
     vec![
         Field::count("hits", |row: &Row<'_>| row.hits.hits).shown_as(bound),
-        figure("all the time", |row: &Row<'_>| {
+        figure("estimated total", |row: &Row<'_>| {
             row.hits.estimate.map(|of| (of.value, estimate(&of)))
         })
         .only_if_measured(),
-        figure("per s", |row: &Row<'_>| row.hits.rate.map(|of| (of.value, rate(&of)))),
-        figure("changed", move |row: &Row<'_>| row.hits.changed.and_then(part)).only_if_measured(),
-        figure("old + 1", move |row: &Row<'_>| steps(row).and_then(part)).only_if_measured(),
+        figure("per s", |row: &Row<'_>| row.hits.rate.map(|of| (of.value, rate(&of)))).optional(1),
+        figure("changed", move |row: &Row<'_>| row.hits.changed.and_then(part))
+            .only_if_measured()
+            .optional(3),
+        figure("old+1", move |row: &Row<'_>| steps(row).and_then(part))
+            .only_if_measured()
+            .optional(4),
         Field::count("passed", |row: &Row<'_>| row.hits.passed)
             .head("condition")
-            .only_if_measured(),
-        Field::count("records", |row: &Row<'_>| row.hits.records),
+            .only_if_measured()
+            .optional(2),
+        Field::count("records", |row: &Row<'_>| row.hits.records).optional(5),
         Field::count("threads", |row: &Row<'_>| row.hits.matrix.threads.len() as u64).for_pages(),
-        Field::count("places", |row: &Row<'_>| row.hits.matrix.rows.len() as u64).for_pages(),
+        Field::count("places", |row: &Row<'_>| row.hits.matrix.rows.len() as u64)
+            .head("call sites")
+            .for_pages(),
         Field::text("accesses", |row: &Row<'_>| Some(accesses(row.target.access))).for_pages(),
         Field::text("target", |row: &Row<'_>| {
             Some(format!("{} ({})", row.target.name, about(row.target)))
         })
+        .sentence()
         .linked(|row: &Row<'_>| format!("target-{}", row.at))
         .for_people(),
     ]
@@ -214,18 +222,21 @@ pub(super) fn call_sites<'b>(view: &WatchView<'_>, target: &TargetHits) -> Sheet
     let sites = rows.len();
     rows.extend(shown.others.as_ref().map(|others| {
         let number = shown.other_rows as u64;
-        row(others, format!("{} other {}", count(number), plural(number, "place", "places")))
+        row(
+            others,
+            format!("{} other {}", count(number), plural(number, "call site", "call sites")),
+        )
     }));
     let is_sum = rows.len() > 1;
     if matrix.untold > 0 {
         let mut untold = ShownRow::default();
         untold.total.hits = matrix.untold;
-        rows.push(CallSiteRow { cells: None, ..row(&untold, "not told apart".to_owned()) });
+        rows.push(CallSiteRow { cells: None, ..row(&untold, "not attributed".to_owned()) });
     }
     if is_sum {
         let mut total = shown.total.clone();
         total.total.hits = all;
-        rows.push(row(&total, "all places".to_owned()));
+        rows.push(row(&total, "all call sites".to_owned()));
     }
     let most = rows[..sites].iter().filter_map(|row| row.cells.iter().flatten().max()).max();
     let mut heads: Vec<String> =
@@ -257,6 +268,8 @@ fn call_site_fields<'r, 'a: 'r>(
         let cell = move |row: &Row<'_>| row.cells.as_ref().map(|cells| cells[at]);
         Field::count(format!("thread {at}"), cell)
             .head(head)
+            // Threads with more hits stand first.
+            .optional((2 + at).try_into().unwrap_or(u8::MAX))
             .shown_if_known(move |row: &Row<'_>| cell(row).map(not_zero))
             // Sums have no shade: they would be the darkest.
             .shaded(move |row: &Row<'_>| {
@@ -269,7 +282,11 @@ fn call_site_fields<'r, 'a: 'r>(
         Some(format!("{} in {}", site.line.as_ref()?.file, site.module))
     };
     fields.push(
-        Field::text("place", |row: &Row<'_>| Some(row.name.clone())).titled(path).for_people(),
+        Field::text("place", |row: &Row<'_>| Some(row.name.clone()))
+            .head("call site")
+            .wanted(NAME)
+            .titled(path)
+            .for_people(),
     );
     fields.push(Field::json("by_thread", |row: &Row<'_>| {
         let cell = |&(at, of): &(u32, Counts)| {
@@ -362,7 +379,10 @@ pub(super) fn history<'a>(
         Field::id("pid", |row: &Row| Some(row.pid)).for_programs(),
         Field::id("tid", move |row| thread_of(row).map(|of| of.tid)).for_programs(),
         Field::text("command", move |row| thread_of(row).map(|of| &*of.command)).for_programs(),
-        Field::text("thread", move |row| Some(thread(thread_of(row)))).rigid().for_people(),
+        Field::text("thread", move |row| Some(thread(thread_of(row))))
+            .wanted(16)
+            .optional(1)
+            .for_people(),
         Field::id("cpu", |row: &Row| row.cpu).for_programs(),
         Field::id("CPU", |row: &Row| row.cpu).for_pages(),
         Field::count("point", |row: &Row| u64::from(row.point)).for_programs(),
@@ -386,8 +406,8 @@ pub(super) fn history<'a>(
             Field::text("new", move |row| Some(new(row))).rigid().for_people(),
         ]);
     }
-    fields
-        .push(Field::text("place", move |row: &Row| Some(place(view.site(row.site)))).for_people());
+    let place = Field::text("place", move |row: &Row| Some(place(view.site(row.site))));
+    fields.push(place.head("call site").wanted(NAME).for_people());
     let rows: Vec<&Row> = rows.into_iter().collect();
     let number = rows.len();
     Sheet::new(fields, rows, number)
@@ -446,6 +466,7 @@ pub(super) fn words<'a>(view: WatchView<'a>, line: &'a CacheLine) -> Sheet<'a> {
         };
         Field::number(format!("thread {from}"), move |row: &Word| Some(sum(row).1))
             .head(head)
+            .optional((2 + from).try_into().unwrap_or(u8::MAX))
             .shown_as(shown)
             .shaded(move |row: &Word| if sum(row).0 == 0 { 0.0 } else { sum(row).1 / most })
             .for_people()

@@ -45,8 +45,12 @@ fn read(recording: &Recording) -> Hits {
 }
 
 fn text_of(recording: &Recording) -> String {
+    styled(recording, &Style::PLAIN)
+}
+
+fn styled(recording: &Recording, style: &Style) -> String {
     let hits = read(recording);
-    watch_text(&WatchView::new(&hits, Some("watch.data"), WatchLimits::TEXT), &Style::PLAIN)
+    watch_text(&WatchView::new(&hits, Some("watch.data"), WatchLimits::TEXT), style)
 }
 
 fn target(name: &str, value: ValueKind, bytes: u64) -> WatchTarget {
@@ -99,22 +103,23 @@ fn server() -> Recording {
 
 #[test]
 fn who_wrote_what_from_where() {
-    insta::assert_snapshot!(text_of(&server()), @r#"
+    crate::widths::fits("watch", |style| styled(&server(), style));
+    insta::assert_snapshot!(text_of(&server()), @r"
     writes of counter, process 100 (server), 1.00 s, 1,000 hits    watch.data
-    cost: 1.840 ±0.021 µs/hit (n 30) · slowdown ~0.184 % · every hit written down · lost 0
+    overhead: 1.840 ± 0.021 µs/hit (n 30) · slowdown ~0.184% · every hit recorded · lost 0
 
-     hits  per s   changed  old + 1  records  target
-    1,000  1,000  100.00 %  99.60 %    1,000  counter (unsigned long, 8 bytes at 0x70000040, counter.c:3)
+     hits  per s  changed  old + 1  records  target
+    1,000  1,000  100.00%   99.60%    1,000  counter (unsigned long, 8 bytes at 0x70000040, counter.c:3)
 
     counter
-       share   hits  101 worker-1  102 worker-2  100 server  place
-     99.60 %    996           568           428              bump counter.c:41
-      0.40 %      4                                       4  reset counter.c:57
-    100.00 %  1,000           568           428           4  all places
+      share   hits  101 worker-1  102 worker-2  100 server  call site
+     99.60%    996           568           428              bump counter.c:41
+      0.40%      4                                       4  reset counter.c:57
+    100.00%  1,000           568           428           4  all call sites
     over time: 966 to 1,010 hits/s, median 1,010, in 30 blocks of 33.6 ms
-    values: 250 different values, 0 to 249, in 1,000 hits
+    values: 250 distinct values, 0 to 249, in 1,000 hits
 
-      time s  thread        old  new    place
+      time s  thread        old  new    call site
     0.000000  101 worker-1    -  → 1    bump counter.c:41
     0.001000  102 worker-2    1  → 2    bump counter.c:41
     0.002000  101 worker-1    2  → 3    bump counter.c:41
@@ -127,9 +132,9 @@ fn who_wrote_what_from_where() {
     0.998000  101 worker-1  248  → 249  bump counter.c:41
     0.999000  100 server    249  → 0    reset counter.c:57
 
-    note: old and new are what two hits in a row found, right behind the access. Another thread may have written in that moment: then a hit shows what that one wrote.
-    note: who called: pmuscope report --call-tree watch.data
-    "#);
+    note: old and new are the values at two consecutive hits, read right after the access. If another thread wrote in that moment, its value is shown.
+    note: callers: pmuscope report --call-tree watch.data
+    ");
 }
 
 /// A second in which points were armed for `armed_ns` and hit `hits` times.
@@ -153,8 +158,8 @@ fn a_burst_that_was_seen_whole_is_not_called_a_part() {
     let text = text_of(&recording);
     let lines: Vec<&str> = text.lines().take(2).collect();
     assert!(lines[0].contains("1.00 s, 1,000 hits  "), "{text}");
-    assert!(lines[1].contains("armed 100 % of the time · every hit written down"), "{text}");
-    assert!(lines[1].contains("slowdown not known (limit 10 % after 100 ms of hits)"), "{text}");
+    assert!(lines[1].contains("enabled 100% · every hit recorded"), "{text}");
+    assert!(lines[1].contains("slowdown unknown (limit 10% after 100 ms of hits)"), "{text}");
 }
 
 /// A burst that is over before the limit holds: what was counted is not all, and nothing says that it is.
@@ -168,11 +173,11 @@ fn a_burst_that_was_not_seen_whole_says_so_first() {
     recording.info.blocks = vec![second(780_000_000, 1000)];
     let text = text_of(&recording);
     let lines: Vec<&str> = text.lines().take(2).collect();
-    let first = "1,000 hits counted, those of 22.0 % of the time missed (no estimate: hits took 100 % of the \
+    let first = "1,000 hits counted, hits in 22.0% of the time missed (no estimate: hits took 100% of the \
                  CPU time)";
     assert!(lines[0].contains(first), "{text}");
-    assert!(lines[1].contains("slowdown ~251 % (limit 10 % after 100 ms of hits)"), "{text}");
-    assert!(lines[1].contains("every counted hit written down"), "{text}");
+    assert!(lines[1].contains("slowdown ~251% (limit 10% after 100 ms of hits)"), "{text}");
+    assert!(lines[1].contains("every counted hit recorded"), "{text}");
 }
 
 /// The same with the CPU time of each block: what was missed has an estimate from below. What was enabled all the
@@ -199,7 +204,7 @@ fn a_burst_has_an_estimate_from_below() {
     let text = text_of(&recording);
     let first = "1,000 hits counted, ~1,200";
     assert!(text.contains(first), "{text}");
-    assert!(text.contains(" or more in all (hits took 100 % of the CPU time)"), "{text}");
+    assert!(text.contains(" or more in total (hits took 100% of the CPU time)"), "{text}");
 
     for block in &mut recording.info.blocks {
         block.armed_ns = 50_000_000;
@@ -207,7 +212,7 @@ fn a_burst_has_an_estimate_from_below() {
     }
     let text = text_of(&recording);
     assert!(text.lines().next().unwrap().contains(", 1,000 hits    "), "{text}");
-    assert!(text.contains("every hit written down"), "{text}");
+    assert!(text.contains("every hit recorded"), "{text}");
 }
 
 /// 4,000 writes in a loop, of which a pause hides 1,003: its time says nothing of their number, the values do.
@@ -234,8 +239,8 @@ fn what_a_pause_hides_of_a_counter_is_known_by_its_steps() {
     let writes: Vec<Write> = (0..4000).map(write).collect();
     let text = text_of(&burst(writes.clone()));
     let first = text.lines().next().unwrap();
-    let known = "2,997 hits counted, ~4,000 up to the last counted one (no interval: if each missed one added 1 \
-                 as the counted did)";
+    let known = "2,997 hits counted, ~4,000 up to the last counted hit (no CI; assumes each missed hit added 1, \
+                 as the counted ones did)";
     assert!(first.contains(known), "{text}");
     let hits = read(&burst(writes.clone()));
     let view = WatchView::new(&hits, None, WatchLimits::ALL);
@@ -246,7 +251,7 @@ fn what_a_pause_hides_of_a_counter_is_known_by_its_steps() {
     set_back[3500..].iter_mut().for_each(|write| write.value -= 3400);
     let text = text_of(&burst(set_back));
     let first = text.lines().next().unwrap();
-    assert!(first.contains("those of 22.0 % of the time missed (no estimate"), "{text}");
+    assert!(first.contains("hits in 22.0% of the time missed (no estimate"), "{text}");
 }
 
 /// arm64, under a limit, one of ten written down, by more threads than there are columns.
@@ -285,24 +290,24 @@ fn what_was_missed_is_estimated_and_said() {
         })
         .collect();
     insta::assert_snapshot!(text_of(&recording), @r#"
-    writes of state, 1.00 s, 10,000 hits counted, ~43,911 ±603 in all    watch.data
-    slowdown not known (limit 5 %) · armed 22.9 % of the time · 1 of 10 counted hits written down · lost 17
+    writes of state, 1.00 s, 10,000 hits counted, ~43,911 ± 603 in total    watch.data
+    slowdown unknown (limit 5%) · enabled 22.9% · 1 in 10 counted hits recorded · lost 17
 
-      hits  all the time         per s  changed  records  target
-    10,000  ~43,911 ±603  ~43,911 ±603  99.99 %    1,000  state (enum state, 4 bytes at 0x70000040, counter.c:3)
+      hits  estimated total          per s  changed  records  target
+    10,000    ~43,911 ± 603  ~43,911 ± 603   99.99%    1,000  state (enum state, 4 bytes at 0x70000040, counter.c:3)
 
     state
-       share    hits  102 worker-2  105 worker-5  110 worker-10  106 worker-6  2 others  place
-    100.00 %  10,000         1,818         1,818          1,818         1,818     2,728  step (in main) counter.c:12
+      share    hits  102 worker-2  105 worker-5  110 worker-10  106 worker-6  2 others  call site
+    100.00%  10,000         1,818         1,818          1,818         1,818     2,728  step (in main) counter.c:12
     over time: 38,500 to 50,000 hits/s, median 43,500, in 239 blocks of 4.19 ms
-    values: 3 different values, 0 to 2, in 1,000 records, which stand for ~10,000 hits
+    values: 3 distinct values, 0 to 2, in 1,000 records, which stand for ~10,000 hits
 
-      share    hits        value
-    33.40 %  ~3,340     IDLE (0)
-    33.30 %  ~3,330     BUSY (1)
-    33.30 %  ~3,330  2 (no name)
+     share    hits        value
+    33.40%  ~3,340     IDLE (0)
+    33.30%  ~3,330     BUSY (1)
+    33.30%  ~3,330  2 (no name)
 
-      time s  thread                 old  new  place
+      time s  thread                 old  new  call site
     0.000000  101 worker-1      IDLE (0)  → -  step (in main) counter.c:12
     0.001000  102 worker-2      IDLE (0)  → -  step (in main) counter.c:12
     0.002000  105 worker-5      BUSY (1)  → -  step (in main) counter.c:12
@@ -315,9 +320,9 @@ fn what_was_missed_is_estimated_and_said() {
     0.998000  110 worker-10     BUSY (1)  → -  step (in main) counter.c:12
     0.999000  105 worker-5   2 (no name)  → -  step (in main) counter.c:12
 
-    note: points were armed for a part of the time, to stay below the limit. "Hits" were counted while armed; "all the time" estimates how many there were (95 %, from 100 stretches of time). Places, threads and values are those of counted hits.
-    note: this machine stops before the access: a hit finds the old value, and the new one is what the next hit found, unless another thread wrote in between. Of a process's last hit, and of one whose next was not written down, it is not known.
-    note: who called: pmuscope report --call-tree watch.data
+    note: watchpoints were enabled part of the time, to stay below the overhead limit. "hits" were counted while enabled; "estimated total" is extrapolated (95% CI from 100 time blocks). Call sites, threads and values are those of counted hits.
+    note: this CPU traps before the access: a hit reads the old value, and new is what the next hit read, unless another thread wrote in between. It is unknown for a process's last hit, and where the next was not recorded.
+    note: callers: pmuscope report --call-tree watch.data
     "#);
 }
 
@@ -360,12 +365,13 @@ fn line() -> Recording {
 
 #[test]
 fn words_of_a_line_have_a_verdict() {
+    crate::widths::fits("watch-lines", |style| styled(&line(), style));
     let text = text_of(&line());
     let at = text.find("cache line").unwrap();
     insta::assert_snapshot!(&text[at..], @r#"
     cache line 0x70000040 of process 100: estimate: false sharing
-    1,000 hits of 2 threads, 0 % by another thread than the word's main one, readers were not watched
-    threads use words of their own, and the line moves between them all the same. To give each thread's word a line of its own ends that
+    1,000 hits of 2 threads, 0% by a thread other than the word's main one, reads were not watched
+    threads use different words of one cache line, which moves between them. Give each thread's word its own cache line
      bytes  101 worker-1  102 worker-2
       +0–7        ~1,000
      +8–15
@@ -376,9 +382,9 @@ fn words_of_a_line_have_a_verdict() {
     +48–55
     +56–63
 
-    note: not all points fit into the hardware's slots, so they took turns. "Hits" were counted while armed; "all the time" estimates how many there were (95 %, from 100 stretches of time). Places, threads and values are those of counted hits.
-    note: old and new are what two hits in a row found, right behind the access. Another thread may have written in that moment: then a hit shows what that one wrote.
-    note: who called: pmuscope report --call-tree watch.data
+    note: more watchpoints than debug registers, so they were multiplexed. "hits" were counted while enabled; "estimated total" is extrapolated (95% CI from 100 time blocks). Call sites, threads and values are those of counted hits.
+    note: old and new are the values at two consecutive hits, read right after the access. If another thread wrote in that moment, its value is shown.
+    note: callers: pmuscope report --call-tree watch.data
     "#);
 }
 
@@ -387,8 +393,8 @@ fn what_was_killed_says_that_it_knows_less() {
     let text = text_of(&Recording { killed: true, ..server() });
     for expected in [
         "≥ 1,000",
-        "the recording was not closed",
-        "the kernel's table of writers is written when a recording is closed",
+        "the recording is incomplete or damaged",
+        "the table of call sites is written when a recording is closed",
     ] {
         assert!(text.contains(expected), "{expected}: {text}");
     }

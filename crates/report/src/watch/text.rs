@@ -2,7 +2,7 @@
 
 use super::WatchView;
 use super::words::{first_line, second_line};
-use crate::recording::{paint_line, push_all_notes};
+use crate::recording::{paint_line, push_all_notes, push_wrapped};
 use crate::{Style, escape};
 
 /// Head, parts, notes.
@@ -11,7 +11,7 @@ pub(super) fn watch_text(view: &WatchView<'_>, style: &Style) -> String {
     let file = view.file.map_or_else(String::new, |file| format!("    {}", escape(file)));
     let mut out = paint_line(style, &format!("{}{file}", first_line(view)));
     let second = second_line(view).join(" · ");
-    out.push_str(&format!("{}\n", style.text(&second)));
+    push_wrapped(&mut out, &second, style);
     view.parts().iter().for_each(|part| part.push_text(&mut out, style));
     push_all_notes(&mut out, view.notes(), style);
     out

@@ -66,17 +66,17 @@ pub(super) fn missed(view: &WatchView<'_>) -> Option<String> {
     let hits = view.hits;
     let armed = hits.armed.filter(|_| hits.is_part())?;
     Some(match (&hits.targets[..], hits.in_hits) {
-        ([TargetHits { estimate: Some(all), .. }], _) => format!("{} in all", estimate(all)),
+        ([TargetHits { estimate: Some(all), .. }], _) => format!("{} in total", estimate(all)),
         (targets, _) if targets.iter().any(|one| one.estimate.is_some()) => {
-            "others missed (\"all the time\" has the estimates)".to_owned()
+            "others missed (see \"estimated total\")".to_owned()
         }
         // A lower bound it is not: a pause may have set the counter back.
         ([TargetHits { steps: Some(steps), .. }], _) => format!(
-            "~{} up to the last counted one (no interval: if each missed one added 1 as the counted did)",
+            "~{} up to the last counted hit (no CI; assumes each missed hit added 1, as the counted ones did)",
             count(*steps)
         ),
         ([TargetHits { at_least: Some(least), .. }], Some(share)) => format!(
-            "{} or more in all (hits took {} of the CPU time)",
+            "{} or more in total (hits took {} of the CPU time)",
             estimate(least),
             percents(share.min(1.0))
         ),
@@ -84,9 +84,9 @@ pub(super) fn missed(view: &WatchView<'_>) -> Option<String> {
             let time = percents(1.0 - armed);
             let why = match in_hits {
                 Some(share) => format!("hits took {} of the CPU time", percents(share.min(1.0))),
-                None => "too little was seen".to_owned(),
+                None => "too few observed".to_owned(),
             };
-            format!("those of {time} of the time missed (no estimate: {why})")
+            format!("hits in {time} of the time missed (no estimate: {why})")
         }
     })
 }
@@ -109,7 +109,7 @@ pub(super) fn slowdown(info: &WatchInfo) -> Option<String> {
         // What the first hits take is not limited: a program with few is seen whole.
         let first = duration(ALLOWANCE_NS / 1e9);
         let after = if is_over { format!(" after {first} of hits") } else { String::new() };
-        format!(" (limit {most} %{after})")
+        format!(" (limit {most}%{after})")
     });
     match (info.slowdown, limit) {
         (Some(share), limit) => {
@@ -117,14 +117,14 @@ pub(super) fn slowdown(info: &WatchInfo) -> Option<String> {
         }
         (None, limit) if is_all => {
             let limit = limit.unwrap_or_default();
-            Some(format!("slowdown not known, hits took all of the CPU time{limit}"))
+            Some(format!("slowdown unknown, hits took all of the CPU time{limit}"))
         }
-        (None, Some(limit)) => Some(format!("slowdown not known{limit}")),
+        (None, Some(limit)) => Some(format!("slowdown unknown{limit}")),
         (None, None) => None,
     }
 }
 
-/// `5.60 ±0.06 µs/hit`.
+/// `5.60 ± 0.06 µs/hit`.
 pub(super) fn hit_cost(cost: &HitCost) -> String {
     let us = match cost.margin_ns {
         Some(margin) => interval(cost.ns / 1e3, margin / 1e3),
@@ -139,22 +139,22 @@ pub(super) fn lost(info: &WatchInfo) -> Option<u64> {
     (!info.lost.is_empty()).then(sum)
 }
 
-/// What it cost and what is missing, part by part.
+/// Overhead and what is missing, part by part.
 pub(super) fn second_line(view: &WatchView<'_>) -> Vec<String> {
     let (hits, info) = (view.hits, &view.hits.info);
     let mut parts = Vec::new();
     if let Some(cost) = info.hit_cost {
-        parts.push(format!("cost: {} (n {})", hit_cost(&cost), count(cost.n.into())));
+        parts.push(format!("overhead: {} (n {})", hit_cost(&cost), count(cost.n.into())));
     }
     parts.extend(slowdown(info));
     if let Some(armed) = hits.armed {
-        let turns = if hits.took_turns { ", in turns" } else { "" };
-        parts.push(format!("armed {} of the time{turns}", percents(armed)));
+        let turns = if hits.took_turns { " (multiplexed)" } else { "" };
+        parts.push(format!("enabled {}{turns}", percents(armed)));
     }
     parts.push(written(info, hits.is_part()));
     parts.push(format!("lost {}", lost(info).map_or("-".into(), count)));
     if info.means == Means::Samples {
-        parts.push("no BPF: values not known".to_owned());
+        parts.push("no BPF: values unknown".to_owned());
     }
     let emulator = view.recording().and_then(|info| info.machine.emulator.as_deref());
     parts.extend(emulator.map(|by| format!("emulated by {}", escape(by))));
@@ -168,7 +168,7 @@ pub(super) fn written(info: &WatchInfo, is_part: bool) -> String {
     }
     let mut which = match info.every {
         0 | 1 => format!("every {}hit", if is_part { "counted " } else { "" }),
-        every => format!("1 of {} {}hits", count(every), if is_part { "counted " } else { "" }),
+        every => format!("1 in {} {}hits", count(every), if is_part { "counted " } else { "" }),
     };
     if info.when_changed {
         which.push_str(" that changed the value");
@@ -176,16 +176,16 @@ pub(super) fn written(info: &WatchInfo, is_part: bool) -> String {
     if let Some(when) = &info.when {
         which = format!("{which} with {}", escape(when));
     }
-    format!("{which} written down")
+    format!("{which} recorded")
 }
 
 pub(super) fn plural(number: u64, one: &'static str, several: &'static str) -> &'static str {
     if number == 1 { one } else { several }
 }
 
-/// A share with three digits, all of it as `100 %`.
+/// A share with three digits, all of it as `100%`.
 pub(super) fn percents(share: f64) -> String {
-    if share >= WHOLE { percent(share, 0) } else { format!("{} %", significant(share * 100.0, 3)) }
+    if share >= WHOLE { percent(share, 0) } else { format!("{}%", significant(share * 100.0, 3)) }
 }
 
 /// `unsigned long, 8 bytes at 0x7000, counter.c:3`.
@@ -280,7 +280,7 @@ pub(super) fn word(hits: &Hits, point: u32) -> String {
     format!("+{}: ", of.address.saturating_sub(target.address))
 }
 
-/// `1,990,000 ±4,000`, `~1,990,000`.
+/// `1,990,000 ± 4,000`, `~1,990,000`.
 pub(super) fn estimate(estimate: &Estimate) -> String {
     match estimate.interval {
         Some(of) => around(estimate.value, of.low, of.high),
@@ -288,7 +288,7 @@ pub(super) fn estimate(estimate: &Estimate) -> String {
     }
 }
 
-/// `12,345`, `12,300 ±400`.
+/// `12,345`, `12,300 ± 400`.
 pub(super) fn rate(rate: &Rate) -> String {
     match (rate.interval, rate.n) {
         (Some(of), _) => around(rate.value, of.low, of.high),
@@ -297,7 +297,7 @@ pub(super) fn rate(rate: &Rate) -> String {
     }
 }
 
-/// `~1,990,000 ±4,000`; of an uneven interval, as one that a bound cuts, its ends:
+/// `~1,990,000 ± 4,000`; of an uneven interval, as one that a bound cuts, its ends:
 /// `~2,128 (1,135 to 4,623)`.
 fn around(value: f64, low: f64, high: f64) -> String {
     let (below, above) = (value - low, high - value);
@@ -308,25 +308,25 @@ fn around(value: f64, low: f64, high: f64) -> String {
     format!("~{}", interval(value, below.max(above)))
 }
 
-/// `99.99 %`, `~99.9 ±0.2 %`.
+/// `99.99%`, `~99.9 ± 0.2%`.
 pub(super) fn share(share: &HitShare) -> String {
     let Some(value) = share.value() else { return "-".to_owned() };
     match share.interval {
         Some(of) if of.half_width() > 0.0 => {
-            format!("~{} %", interval(value * 100.0, of.half_width() * 100.0))
+            format!("~{}%", interval(value * 100.0, of.half_width() * 100.0))
         }
         _ if !share.exact => format!("~{}", of_all(value)),
         _ => of_all(value),
     }
 }
 
-/// A share that is told as all, or as none, only where it is.
+/// A share that is shown as all, or as none, only where it is.
 pub(super) fn of_all(share: f64) -> String {
     let near = |edge: f64| share != edge && percent(share, 2) == percent(edge, 2);
     if near(1.0) {
-        "> 99.99 %".to_owned()
+        ">99.99%".to_owned()
     } else if near(0.0) {
-        "< 0.01 %".to_owned()
+        "<0.01%".to_owned()
     } else {
         percent(share, 2)
     }
@@ -352,7 +352,7 @@ pub(super) fn verdict(verdict: SharingVerdict) -> &'static str {
         SharingVerdict::TrueSharing => "true sharing",
         SharingVerdict::Both => "true and false sharing",
         SharingVerdict::OneThread => "one thread",
-        SharingVerdict::InTurn => "one thread after the other",
+        SharingVerdict::InTurn => "one thread at a time",
         SharingVerdict::NotEnough => "not enough hits",
     }
 }
@@ -361,17 +361,17 @@ pub(super) fn verdict(verdict: SharingVerdict) -> &'static str {
 pub(super) fn consequence(verdict: SharingVerdict) -> &'static str {
     match verdict {
         SharingVerdict::FalseSharing => {
-            "threads use words of their own, and the line moves between them all the same. To give each \
-             thread's word a line of its own ends that"
+            "threads use different words of one cache line, which moves between them. Give each thread's word its \
+             own cache line"
         }
-        SharingVerdict::TrueSharing => "threads use the same words: no other layout helps",
+        SharingVerdict::TrueSharing => "threads use the same words: another layout does not help",
         SharingVerdict::Both => {
-            "some words have several threads, others one: these move with them. To put those of one thread \
-             elsewhere takes them out of it"
+            "some words are used by several threads, others by one. Move the words of one thread to another cache \
+             line"
         }
-        SharingVerdict::OneThread => "the line stays with one thread",
-        SharingVerdict::InTurn => "each thread was done with it before the next began",
-        SharingVerdict::NotEnough => "too few to tell",
+        SharingVerdict::OneThread => "one thread uses the line",
+        SharingVerdict::InTurn => "each thread was done before the next began",
+        SharingVerdict::NotEnough => "too few hits for a verdict",
     }
 }
 
@@ -379,7 +379,7 @@ pub(super) fn consequence(verdict: SharingVerdict) -> &'static str {
 pub(super) fn evidence(line: &CacheLine) -> String {
     let mut parts = vec![
         format!("{} of {}", counted(line.hits, "hit"), counted(line.threads.len(), "thread")),
-        format!("{} by another thread than the word's main one", percents(line.foreign_share)),
+        format!("{} by a thread other than the word's main one", percents(line.foreign_share)),
     ];
     if line.records > 1 && !line.is_estimate {
         let of = (line.records - 1) as f64;
@@ -390,12 +390,10 @@ pub(super) fn evidence(line: &CacheLine) -> String {
         ));
     }
     if line.writes_only {
-        parts.push("readers were not watched".to_owned());
+        parts.push("reads were not watched".to_owned());
     }
     if line.other_processes > 0 {
-        parts.push(
-            "other processes use the address too, if it is the same memory or not".to_owned(),
-        );
+        parts.push("other processes use the same address, shared memory or not".to_owned());
     }
     parts.join(", ")
 }
@@ -427,24 +425,21 @@ mod tests {
             ..WatchInfo::default()
         };
         let all =
-            "slowdown not known, hits took all of the CPU time (limit 10 % after 100 ms of hits)";
+            "slowdown unknown, hits took all of the CPU time (limit 10% after 100 ms of hits)";
         assert_eq!(slowdown(&info).unwrap(), all);
         let info = WatchInfo { target_cpu_ns: None, ..info };
-        assert_eq!(
-            slowdown(&info).unwrap(),
-            "slowdown not known (limit 10 % after 100 ms of hits)"
-        );
+        assert_eq!(slowdown(&info).unwrap(), "slowdown unknown (limit 10% after 100 ms of hits)");
     }
 
     #[test]
     fn uneven_intervals_have_ends() {
         assert_eq!(around(2128.0, 1135.0, 4623.0), "~2,130 (1,140 to 4,620)");
-        assert_eq!(around(2000.0, 1900.0, 2110.0), "~2,000 ±110");
+        assert_eq!(around(2000.0, 1900.0, 2110.0), "~2,000 ± 110");
     }
 
     #[test]
     fn shares_are_all_or_none_only_where_they_are() {
         let shown: Vec<String> = [0.0, 1e-9, 0.5, 0.999_99, 1.0].into_iter().map(of_all).collect();
-        assert_eq!(shown, ["0.00 %", "< 0.01 %", "50.00 %", "> 99.99 %", "100.00 %"]);
+        assert_eq!(shown, ["0.00%", "<0.01%", "50.00%", ">99.99%", "100.00%"]);
     }
 }

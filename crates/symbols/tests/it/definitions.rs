@@ -96,10 +96,7 @@ fn what_the_compiler_removed_is_told() {
     assert!(matches!(error("first.bit"), DefinitionError::BitField { bits: 3, .. }));
     assert!(error("by").to_string().contains("by is a local variable of push"), "{}", error("by"));
     let unused = error("unused").to_string();
-    assert!(
-        unused.contains("unused was optimized out: it has no address"),
-        "{unused}"
-    );
+    assert!(unused.contains("unused was optimized out: it has no address"), "{unused}");
 }
 
 #[test]

@@ -79,9 +79,8 @@ impl<'a> Modules<'a> {
 
     fn opened(&self, module: &MappedFile) -> Result<OpenedFile, String> {
         let path = self.path(module)?;
-        let definitions = Definitions::open(&self.sources, &path, None).map_err(|state| {
-            format!("cannot use {}: {}", module.path.display(), said(&state))
-        })?;
+        let definitions = Definitions::open(&self.sources, &path, None)
+            .map_err(|state| format!("cannot use {}: {}", module.path.display(), said(&state)))?;
         let bias = bias(&module.mappings, &definitions.segments())
             .ok_or("its mappings do not match its program headers")?;
         Ok(OpenedFile { definitions, bias })

@@ -236,11 +236,9 @@ fn code(target: &Target, found: &CodePlaces, bias: u64) -> Result<Watchpoint, Re
     if let (TargetLocation::Line { line, .. }, Some(there)) = (&target.place, found.line)
         && there != *line
     {
-        watchpoint
-            .notes
-            .push(format!(
-                "line {line} has no code; watching line {there}, the next line with code"
-            ));
+        watchpoint.notes.push(format!(
+            "line {line} has no code; watching line {there}, the next line with code"
+        ));
     }
     if let [_, _, ..] = addresses[..] {
         let what = match found.line {

@@ -139,11 +139,7 @@ fn pointers_are_followed_as_they_are_now() {
     let (at, pointer) = (running.address("head"), running.address("*head"));
     assert_eq!((found.followed[0].at, found.followed[0].pointer), (at, pointer));
     assert_eq!(found.followed.len(), 2);
-    assert!(
-        found.notes[0].contains("was followed through pointers once"),
-        "{:?}",
-        found.notes
-    );
+    assert!(found.notes[0].contains("was followed through pointers once"), "{:?}", found.notes);
     let error = running.error("null[3]");
     assert!(error.contains("on the path is now 0x0, a null pointer"), "{error}");
 }
@@ -319,12 +315,9 @@ fn lines_are_where_the_compiler_put_their_code() {
         let next = at("/* nothing here */");
         assert_eq!(next.address, running.address("left"));
         let (asked, there) = (line_of("/* nothing here */"), line_of("int left"));
-        assert!(
-            next.notes
-                .contains(&format!(
-                    "line {asked} has no code; watching line {there}, the next line with code"
-                ))
-        );
+        assert!(next.notes.contains(&format!(
+            "line {asked} has no code; watching line {there}, the next line with code"
+        )));
         let error = running.error("lines.c:4000");
         assert!(error.contains("lines.c has no code at line 4000 or after it"), "{error}");
         let error = running.error("line.c:3");

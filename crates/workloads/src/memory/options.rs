@@ -277,7 +277,7 @@ impl Options {
         let is_time = |seconds: f64| seconds > 0.0 && seconds <= 1e6;
         if self.rounds == Some(0) || self.seconds.is_some_and(|seconds| !is_time(seconds)) {
             return Err(refused(
-                "use --rounds of at least 1, and --seconds above 0 and up to 1000000"
+                "use --rounds of at least 1, and --seconds above 0 and up to 1000000",
             ));
         }
         if self.rounds.is_none() && self.seconds.is_none() {
@@ -302,9 +302,7 @@ impl Options {
             )));
         }
         if self.latency && self.order != Order::Chase {
-            return Err(refused(
-                "--latency times dependent loads. Try: --order chase",
-            ));
+            return Err(refused("--latency times dependent loads. Try: --order chase"));
         }
         Ok(())
     }

@@ -16,10 +16,9 @@ const MOST: usize = 1 << 16;
 pub fn parse_tasks(flag: &str, text: &str) -> Result<Vec<CpuSet>, String> {
     let mut tasks = Vec::new();
     for element in text.split(',') {
-        let sets =
-            parse(element.trim()).filter(|sets| tasks.len() + sets.len() <= MOST).ok_or_else(
-                || format!("{flag} {text}: cannot parse {element:?}. Try: {GRAMMAR}"),
-            )?;
+        let sets = parse(element.trim())
+            .filter(|sets| tasks.len() + sets.len() <= MOST)
+            .ok_or_else(|| format!("{flag} {text}: cannot parse {element:?}. Try: {GRAMMAR}"))?;
         tasks.extend(sets);
     }
     Ok(tasks)

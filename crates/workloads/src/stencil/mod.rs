@@ -54,7 +54,9 @@ pub fn run(options: &Options) -> Result<WorkloadFacts, WorkloadError> {
         return refuse(format!("size {}: use {} to {}", options.size, SIZES.start(), SIZES.end()));
     }
     if options.steps.is_none() && options.duration.is_none() {
-        return refuse("the workload would never end. Try: a number of steps or seconds".to_owned());
+        return refuse(
+            "the workload would never end. Try: a number of steps or seconds".to_owned(),
+        );
     }
     let cpus = place::cpus()?;
     let threads = place::threads(NAME, options.threads, cpus.len())?;

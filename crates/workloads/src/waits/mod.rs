@@ -50,7 +50,8 @@ pub fn run(options: &Options) -> Result<WorkloadFacts, WorkloadError> {
         let what = "no rounds or no length. Try: at least 1 round of 1 ms".to_owned();
         return Err(WorkloadError::Options { workload: NAME, what });
     }
-    let pipe = rustix::pipe::pipe().map_err(|error| WorkloadError::system("create a pipe", error))?;
+    let pipe =
+        rustix::pipe::pipe().map_err(|error| WorkloadError::system("create a pipe", error))?;
     let started = Instant::now();
     let team = WaitTeam {
         options,
@@ -156,10 +157,8 @@ impl Waited {
         let name = role.name.to_string_lossy().into_owned();
         let missing = || std::io::Error::other("the kernel does not report its context switches");
         let what = format!("read the context switches of thread {name}");
-        let (before, after) = self
-            .before
-            .zip(self.after)
-            .ok_or_else(|| WorkloadError::system(what, missing()))?;
+        let (before, after) =
+            self.before.zip(self.after).ok_or_else(|| WorkloadError::system(what, missing()))?;
         let seconds = |from: Option<u64>, to: Option<u64>| {
             from.zip(to).map(|(from, to)| to.saturating_sub(from) as f64 / 1e9)
         };

@@ -392,8 +392,7 @@ impl Case<'_> {
                 format!("they share {}/s of memory bandwidth there", bytes(rate))
             }
             (Crowd::OfMemory, None) => {
-                "they share its memory bandwidth, which is not measured here"
-                    .to_owned()
+                "they share its memory bandwidth, which is not measured here".to_owned()
             }
         };
         let once = "to move the other processes as well, move only one of them".to_owned();

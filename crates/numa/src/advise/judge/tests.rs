@@ -149,10 +149,7 @@ fn private_memory_is_spread_with_its_threads() {
     wide.sharing = sharing(20, 0.5);
     let advice = judge(&wide);
     assert_eq!(advice.verdict, spread);
-    assert!(
-        advice.reasons.iter().any(|reason| reason.contains("writes it first")),
-        "{advice:?}"
-    );
+    assert!(advice.reasons.iter().any(|reason| reason.contains("writes it first")), "{advice:?}");
     let mut narrow = evidence(vec![node(0, 1.0, 8.0, 0.0), node(1, 1.0, 0.0, 0.0)]);
     narrow.sharing = sharing(20, 0.5);
     assert_eq!(verdict(&narrow), spread);

@@ -70,12 +70,16 @@ fn fields<'a>(view: &MetricsDiffView<'a>, diff: &'a MetricDiff<'a>) -> Vec<Field
         Field::number("change.relative", RowDiff::relative)
             .column("relative change")
             .head("change %")
+            .optional(3)
             .shown_if_known(|row| row.relative().map(|of| signed(&percent(of, 1), of))),
         Field::text("change.why", move |row: &RowDiff| why(row, is_long))
             .only_in(&[SheetForm::Json])
             .absent_if_missing(),
         Field::number("p", |row: &RowDiff| row.p).for_programs(),
-        Field::text("is", move |row: &RowDiff| verdict(row).known()).head("it is").rigid(),
+        Field::text("is", move |row: &RowDiff| verdict(row).known())
+            .head("verdict")
+            .shown_if_known(move |row| verdict(row).words().map(str::to_owned))
+            .rigid(),
     ]);
     for (at, (side, samples, windows)) in SIDES.into_iter().enumerate() {
         let value = move |row: &RowDiff| Some((row.sides[at].value?, row.sides[at].interval));
@@ -86,6 +90,7 @@ fn fields<'a>(view: &MetricsDiffView<'a>, diff: &'a MetricDiff<'a>) -> Vec<Field
             Field::estimate(format!("{side}.value"), value)
                 .head(side)
                 .spaced()
+                .optional(1)
                 .shown_if_known(figure),
             Field::count(format!("{side}.windows"), move |row: &RowDiff| row.sides[at].windows)
                 .column(samples)
@@ -97,7 +102,7 @@ fn fields<'a>(view: &MetricsDiffView<'a>, diff: &'a MetricDiff<'a>) -> Vec<Field
     }
     // People compare the values first.
     fields.extend(SIDES.into_iter().enumerate().map(|(at, (_, samples, _))| {
-        Field::count(samples, move |row: &RowDiff| row.sides[at].windows).for_people()
+        Field::count(samples, move |row: &RowDiff| row.sides[at].windows).optional(4).for_people()
     }));
     fields.extend(module_field(by, named).map(Field::for_people));
     fields.push(name_field(by, named));

@@ -62,20 +62,21 @@ fn changes_stand_beside_what_chance_does() {
     let metrics = Metrics::builtin();
     let chosen = metrics.chosen(&["CPI"]).unwrap();
     let diffs = made(chosen[0]);
+    crate::widths::fits("metrics-diff", |style| metrics_diff_text(&view(&diffs, None), style));
     insta::assert_snapshot!(metrics_diff_text(&view(&diffs, None), &Style::PLAIN), @r#"
-    before  0 recordings, 0 windows, kept 0.0 %    
-    after   0 recordings, 0 windows, kept 0.0 %    
+    before  0 recordings, 0 windows, kept 0.0%
+    after   0 recordings, 0 windows, kept 0.0%
 
-    CPI [cycles/instruction]: 1 of 4 rows differ; after less before
-           change  change %  it is          before         after  samples before  samples after  module     function
-      -0.30 ±0.07   -20.0 %  less       1.50 ±0.05    1.20 ±0.05           1,200          1,200  db\x1b[2J  parse
-      +0.01 ±0.04    +2.0 %  unclear    0.50 ±0.03    0.51 ±0.03           1,200          1,200  db\x1b[2J  hash
-           ~+1.50  +300.0 %  -              ~0.500         ~2.00           1,200          1,200  db\x1b[2J  tiny
-                -         -  -          1.00 ±0.10             -           1,200              0  db\x1b[2J  gone
-    -0.100 ±0.014   -10.0 %  less     1.000 ±0.010  0.900 ±0.010           1,200          1,200             all 4 rows
+    CPI [cycles/instruction]: 1 of 4 rows changed (after minus before)
+            change  change %  verdict              before          after  samples before  samples after  module     function
+      -0.30 ± 0.07    -20.0%  less            1.50 ± 0.05    1.20 ± 0.05           1,200          1,200  db\x1b[2J  parse
+      +0.01 ± 0.04     +2.0%  inconclusive    0.50 ± 0.03    0.51 ± 0.03           1,200          1,200  db\x1b[2J  hash
+            ~+1.50   +300.0%  -                    ~0.500          ~2.00           1,200          1,200  db\x1b[2J  tiny
+                 -         -  -               1.00 ± 0.10              -           1,200              0  db\x1b[2J  gone
+    -0.100 ± 0.014    -10.0%  less          1.000 ± 0.010  0.900 ± 0.010           1,200          1,200             all 4 rows
 
-    note: "more" and "less" hold for all rows of all metrics together (Holm, 5 %); "unclear" is within what chance does.
-    note: ~ marks what nothing can be claimed of: functions shorter than ten windows, with fewer than 30 kept windows, or that ran in too few stretches of time on a side.
+    note: "more" and "less" hold for all rows of all metrics together (Holm, 5%); "inconclusive" is within chance.
+    note: ~ marks values without a CI: functions shorter than ten windows, with fewer than 30 kept windows, or that ran in too few blocks of time on a side.
     "#);
 }
 

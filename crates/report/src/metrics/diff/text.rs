@@ -8,7 +8,7 @@ use super::MetricsDiffView;
 use super::sheet::emulator;
 use crate::diff::{claims_note, phases_note, runs_note};
 use crate::number::{count, counted, percent};
-use crate::recording::push_all_notes;
+use crate::recording::{push_all_notes, push_wrapped};
 use crate::section::Section;
 use crate::{Note, Style, escape};
 
@@ -18,8 +18,7 @@ pub(super) fn metrics_diff_text(view: &MetricsDiffView<'_>, style: &Style) -> St
     let mut out = String::new();
     for (word, at) in [("before", 0), ("after ", 1)] {
         let line = format!("{word}  {}", side(view.windows[at], view.files[at]));
-        out.push_str(&style.text(&line));
-        out.push('\n');
+        push_wrapped(&mut out, line.trim_end(), style);
     }
     for diff in view.measured() {
         Section::new("", title(diff)).sheet(view.sheet(diff)).push_text(&mut out, style);
@@ -28,7 +27,7 @@ pub(super) fn metrics_diff_text(view: &MetricsDiffView<'_>, style: &Style) -> St
     out
 }
 
-/// `3 recordings, windows of 300 cycles, 1 in 1,000,003 cycles, 12,345 windows, kept 97.1 %    a b c`.
+/// `3 recordings, windows of 300 cycles, 1 in 1,000,003 cycles, 12,345 windows, kept 97.1%    a b c`.
 fn side(windows: &[Windows], files: &[String]) -> String {
     let all: u64 = windows.iter().map(|one| one.total.windows()).sum();
     let kept: u64 = windows.iter().map(|one| one.total.kept()).sum();
@@ -51,7 +50,7 @@ fn title(diff: &MetricDiff<'_>) -> String {
         unit => format!(" [{unit}]"),
     };
     format!(
-        "{}{unit}: {} of {} rows differ; after less before",
+        "{}{unit}: {} of {} rows changed (after minus before)",
         diff.metric.name,
         count(differing as u64),
         count(diff.rows.len() as u64)
@@ -64,8 +63,7 @@ fn notes(view: &MetricsDiffView<'_>) -> Vec<Note> {
     if !absent.is_empty() {
         let names: Vec<&str> = absent.iter().map(|diff| &diff.metric.name[..]).collect();
         notes.push(format!(
-            "{}: not all recordings have the events. pmuscope metrics --list tells which events each \
-             metric needs.",
+            "{}: not all recordings have the events. pmuscope metrics --list shows which events each metric needs.",
             escape(&names.join(", "))
         ));
     }
@@ -74,8 +72,8 @@ fn notes(view: &MetricsDiffView<'_>) -> Vec<Note> {
     let first = lengths.next();
     if lengths.any(|length| Some(length) != first) {
         notes.push(
-            "windows are not of one length on both sides: what the interrupt costs them, and which \
-             functions are too short for them, differs too."
+            "window lengths differ between the sides, and with them interrupt overhead and which functions are too \
+             short."
                 .to_owned(),
         );
     }
@@ -91,8 +89,8 @@ fn notes(view: &MetricsDiffView<'_>) -> Vec<Note> {
         && all().any(|row| row.p.is_none() && row.change.is_some_and(|change| change.value != 0.0))
     {
         notes.push(
-            "~ marks what nothing can be claimed of: functions shorter than ten windows, with fewer than 30 \
-             kept windows, or that ran in too few stretches of time on a side."
+            "~ marks values without a CI: functions shorter than ten windows, with fewer than 30 kept windows, or \
+             that ran in too few blocks of time on a side."
                 .to_owned(),
         );
     }

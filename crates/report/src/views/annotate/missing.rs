@@ -13,8 +13,7 @@ pub(super) fn missing(annotation: &Annotation<'_>) -> Vec<String> {
         Some(format!("source {}: {why}", source.path))
     });
     let has_lines = annotation.events.iter().any(|(_, hits)| !hits.lines.is_empty());
-    let no_lines = "no source lines: the debug information of its file is not there. Build with -g, or \
-                    install its debug package";
+    let no_lines = "no source lines: no debug information for this file. Build with -g, or install its debug package";
     let no_lines = (!has_lines).then(|| no_lines.to_owned());
     instructions.into_iter().chain(no_lines).chain(unreadable).collect()
 }
@@ -33,7 +32,7 @@ pub(super) fn no_instructions(annotation: &Annotation<'_>, why: &NoInstructions)
             );
         }
         NoInstructions::Code(NoCode::Kernel(_)) => {
-            "report as root on a kernel that has /proc/kcore, or install the kernel's debug package \
+            "run report as root on a kernel with /proc/kcore, or install the kernel's debug package \
              (linux-image-…-dbg, kernel-debuginfo)"
         }
         NoInstructions::Code(NoCode::InMemory | NoCode::TooLarge(_)) | NoInstructions::NoFile => "",
@@ -41,11 +40,10 @@ pub(super) fn no_instructions(annotation: &Annotation<'_>, why: &NoInstructions)
             "install its debug package, or build it with symbols (no -s, no strip)"
         }
         NoInstructions::Disassembler(DisassembleError::NoProgram { .. }) => {
-            "apt install binutils, dnf install binutils, or name one: --objdump PATH"
+            "apt install binutils, dnf install binutils, or --objdump PATH"
         }
         NoInstructions::Disassembler(_) => {
-            "name one that can: --objdump PATH (for code of another architecture, of \
-             binutils-multiarch or llvm)"
+            "give one that can: --objdump PATH (for another architecture: binutils-multiarch or llvm)"
         }
         _ => "",
     };

@@ -70,6 +70,15 @@ fn text(
     source: Result<Vec<String>, String>,
     all: bool,
 ) -> String {
+    styled(listings, source, all, &Style::PLAIN)
+}
+
+fn styled(
+    listings: Result<Vec<Listing>, NoInstructions>,
+    source: Result<Vec<String>, String>,
+    all: bool,
+    style: &Style,
+) -> String {
     let (event, module) = (event(), module());
     let annotation = Annotation {
         function: "parse",
@@ -78,7 +87,7 @@ fn text(
         listings,
         sources: vec![SourceFile { path: "/src/a.c".into(), text: source }],
     };
-    body(&annotation, all, &Style::PLAIN)
+    body(&annotation, all, style)
 }
 
 fn source() -> Vec<String> {
@@ -88,6 +97,9 @@ fn source() -> Vec<String> {
 #[test]
 fn lines_and_instructions_stand_with_what_is_around_them() {
     insta::assert_snapshot!(text(Ok(vec![listing()]), Ok(source()), false));
+    crate::widths::fits("annotate", |style| {
+        styled(Ok(vec![listing()]), Ok(source()), false, style)
+    });
 }
 
 #[test]
@@ -108,7 +120,7 @@ fn what_is_missing_is_told_with_what_to_do() {
     let kernel = NoInstructions::Code(NoCode::Kernel("Permission denied".into()));
     for (why, words) in [
         (state, "report on the machine and kernel that recorded"),
-        (kernel, "report as root on a kernel that has /proc/kcore"),
+        (kernel, "run report as root on a kernel with /proc/kcore"),
         (NoInstructions::Code(NoCode::InMemory), "a runtime made it in memory"),
         (NoInstructions::Code(NoCode::NoRange), "install its debug package"),
         (NoInstructions::NoFile, "its code lies in no file"),

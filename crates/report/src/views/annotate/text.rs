@@ -33,7 +33,7 @@ pub(super) fn body(annotation: &Annotation<'_>, all: bool, style: &Style) -> Str
     for (event, hits) in &annotation.events {
         let Hit { sums, share, interval, .. } = &hits.own;
         let interval = interval
-            .map(|interval| format!(" ±{}", fixed(interval.half_width() * 100.0, 2)))
+            .map(|interval| format!(" ± {}", fixed(interval.half_width() * 100.0, 2)))
             .unwrap_or_default();
         let line = format!(
             "{} in {}: {}{interval} of {}, {}",
@@ -60,7 +60,8 @@ pub(super) fn body(annotation: &Annotation<'_>, all: bool, style: &Style) -> Str
 
 /// Columns of the numbers in front of a line.
 fn numbers() -> [Column; 4] {
-    ["share", "±95 %", "of function", "samples"].map(Column::number)
+    [("self", 0), ("95% CI", 1), ("of function", 3), ("samples", 4)]
+        .map(|(head, rank)| Column::number(head).optional(rank))
 }
 
 /// The numbers of a hit; four empty fields where there is none.
@@ -99,7 +100,7 @@ fn sources(
         let mut table = Table::new(
             numbers()
                 .into_iter()
-                .chain([Column::number("line"), Column::text(&*escape(path)).shrink()]),
+                .chain([Column::number("line"), Column::text(&*escape(path)).shrink_end()]),
         );
         source_rows(&mut table, annotation, hits, path, text, all);
         out.push_str(&format!("\n{}", table.render(style)));
@@ -192,12 +193,12 @@ fn instructions(
     let mut table = Table::new(
         numbers()
             .into_iter()
-            .chain([Column::number("address"), Column::text("instruction").shrink()]),
+            .chain([Column::number("address"), Column::text("instruction").shrink_end()]),
     );
     let listings = annotation.listings.as_deref().unwrap_or_default();
     let here = by_address(&hits.addresses);
     for listing in listings {
-        // A place of this name that this event has no samples in.
+        // A function of this name that this event has no samples in.
         if listing.instructions.iter().any(|one| here.contains_key(&one.at)) {
             listing_rows(&mut table, listing, hits, all);
         }

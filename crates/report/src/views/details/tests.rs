@@ -42,14 +42,16 @@ fn rows() -> Vec<DataRow> {
 
 #[test]
 fn columns_are_those_that_were_recorded() {
+    crate::widths::fits("views-details", |style| table(&[heap()]).text(style));
     insta::assert_snapshot!(table(&[heap()]).text(&Style::PLAIN), @r"
-       share  ±95 %  samples  module  data
-    100.00 %      -       60  [heap]  [unknown]
+      share  95% CI  samples  DSO     data
+    100.00%       -       60  [heap]  [unknown]
     ");
+    crate::widths::fits("views-details-2", |style| table(&rows()).text(style));
     insta::assert_snapshot!(table(&rows()).text(&Style::PLAIN), @r"
-      share  ±95 %  samples  mean weight  max weight  loads  stores  remote  HITM  module  data
-    60.00 %      -       60            -           -      -       -       -     -  [heap]  [unknown]
-    40.00 %   3.12       40          650       1,234     30      10       5     7  db      table\x07
+     share  95% CI  samples  mean weight  max weight  loads  stores  remote  HITM  DSO     data
+    60.00%       -       60            -           -      -       -       -     -  [heap]  [unknown]
+    40.00%   ±3.12       40          650       1,234     30      10       5     7  db      table\x07
     ");
 }
 
@@ -79,7 +81,7 @@ fn a_row_below_the_limits_is_left_out() {
     let limits = RowLimits { rows: None, share: 0.5 };
     let sheet = sheet(data_fields(100), &rows, limits, |row| share_of(row.sums.samples, 100));
     assert_eq!(sheet.left_out(), 1);
-    assert!(sheet.text(&Style::PLAIN).ends_with("… 1 more row: --limit all\n"));
+    assert!(sheet.text(&Style::PLAIN).ends_with("… 1 more: --limit all\n"));
 }
 
 #[test]
@@ -102,6 +104,7 @@ fn the_ends_of_a_branch_are_objects() {
             .into_iter()
             .chain(end_fields(|row| &row.to, ["to", "to.function", "to.module", "to.address"]));
     let sheet = Sheet::new(fields.collect(), &rows, 1);
+    crate::widths::fits("views-details-3", |style| sheet.text(style));
     insta::assert_snapshot!(sheet.text(&Style::PLAIN), @r"
     from      to
     get [db]  0x40 [db]
