@@ -89,6 +89,7 @@ lint: need-lint
 	$(MAKE) doc
 	scripts/public-api
 	scripts/type-names
+	scripts/words
 	scripts/licences
 	@$(MAKE) advisories
 

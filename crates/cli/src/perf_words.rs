@@ -39,7 +39,7 @@ const FLAGS: [(&[&str], &str, &str); 45] = [
     (
         REPORTS,
         "--no-children",
-        "nothing: percentages are of the functions themselves (self). With callees: --call-tree",
+        "nothing: rows are in the order of self; total stands next to it where callchains were recorded",
     ),
     (REPORTS, "--children", "--call-tree"),
     (&["report"], "-g", "--call-tree, or a flame graph: -o x.html. Callchains: record -g"),
@@ -49,7 +49,7 @@ const FLAGS: [(&[&str], &str, &str); 45] = [
         "--call-graph",
         "--call-tree here; record --call-graph dwarf records the callchains",
     ),
-    (&["report"], "-G", "--call-tree=callers"),
+    (&["report"], "-G", "--call-tree, callers first"),
     (REPORTS, "-n", "nothing: numbers of samples are always shown"),
     (REPORTS, "--show-nr-samples", "nothing: numbers of samples are always shown"),
     (REPORTS, "-S", "--symbol-filter TEXT, or --annotate FUNCTION"),

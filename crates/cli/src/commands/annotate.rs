@@ -164,7 +164,7 @@ fn unknown(profile: &Profile, asked: &str, all: &[Sampled]) -> String {
         let holders: Vec<String> =
             inlined.iter().take(MOST).map(|name| escape(name).into_owned()).collect();
         return format!(
-            "{} has no samples in code of its own: it was inlined into {}. Try: --annotate '{}'",
+            "{} has no samples in its own code: it was inlined into {}. Try: --annotate '{}'",
             escape(asked),
             holders.join(", "),
             escape(first)

@@ -23,13 +23,13 @@ pub fn metrics_page(
     flame: Option<&Flame>,
     commit: &str,
 ) -> String {
-    let coloured = tints.map_or_else(String::new, |tints| {
+    let colored = tints.map_or_else(String::new, |tints| {
         format!(" Color: {}; gray: no reliable value.", tints.title())
     });
     let metrics = Section::new("functions-0", "Metrics")
         .about(format!(
             "Share of the windows that end there, kept or not; metrics of the kept ones with 95% CI, ~ a value \
-             without a CI.{coloured}"
+             without a CI.{colored}"
         ))
         .legend(tints.map(Tints::legend))
         .with(Body::Sheet(view.sheet(tints, flame.is_some())));
