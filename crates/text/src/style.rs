@@ -171,7 +171,14 @@ pub fn shorten(text: &str, width: usize, mark: &str, cut: Cut) -> String {
         return parts;
     }
     let end = tail(name, room / 2);
-    format!("{}{mark}{end}", head(name, room - end.width()))
+    match head(name, room - end.width()) {
+        // It begins with a number, which has room only without the end: an address.
+        "" if !end.is_empty() => {
+            let begin = head(name, room);
+            format!("{begin}{mark}{}", tail(name, room - begin.width()))
+        }
+        begin => format!("{begin}{mark}{end}"),
+    }
 }
 
 /// The longest beginning of `text` within `width` columns that ends beside a number, not in one.
@@ -211,8 +218,13 @@ fn is_in_number(text: &str, at: usize) -> bool {
     if at == 0 || at >= bytes.len() {
         return false;
     }
-    // `1|2`, `1|.5`, `1.|5`
-    before(at) && (is_digit(at) || is_gap(at)) || is_gap(at - 1) && before(at - 1)
+    let is_word = |byte: &u8| byte.is_ascii_alphanumeric();
+    let begin = at - bytes[..at].iter().rev().take_while(|byte| is_word(byte)).count();
+    let is_hex = bytes[begin..].starts_with(b"0x") && bytes.get(at).is_some_and(is_word);
+    // `0x1|f`, `1|2`, `1|.5`, `1.|5`
+    is_hex && begin < at
+        || before(at) && (is_digit(at) || is_gap(at))
+        || is_gap(at - 1) && before(at - 1)
 }
 
 /// First and last parts of a name with `::` between them; `None` where not even one of each fits.
@@ -321,5 +333,15 @@ mod tests {
             assert!(text.width() <= width, "{text}");
         }
         assert_eq!(shorten("took 12.5 ms", 9, "…", Cut::End), "took …");
+        let address = |width| shorten("0xffff8000 [kernel.kallsyms]", width, "…", Cut::Middle);
+        assert_eq!(
+            [28, 22, 14, 9].map(address),
+            [
+                "0xffff8000 [kernel.kallsyms]",
+                "0xffff8000 ….kallsyms]",
+                "0xffff8000 [k…",
+                "…allsyms]"
+            ]
+        );
     }
 }

@@ -296,11 +296,13 @@ impl Table {
         }
         let mut widths = floor.clone();
         let mut room = limit.saturating_sub(total(&widths, &shown));
-        // What room is left goes to text first, then to heads, evenly.
+        // What room is left goes to text first, then to heads.
         for wanted in [&body, &natural] {
             while room > 0 {
                 let short = (0..widths.len()).filter(|&at| shown[at] && widths[at] < wanted[at]);
-                let Some(at) = short.min_by_key(|&at| widths[at]) else { break };
+                // Names that need more get more.
+                let share = |at: &usize| 1000 * widths[*at] / floor[*at].max(1);
+                let Some(at) = short.min_by_key(share) else { break };
                 widths[at] += 1;
                 room -= 1;
             }

@@ -218,12 +218,12 @@ fn levels_over_time_are_marked_where_they_changed() {
     let trend = trend(&files, &options).unwrap();
     crate::widths::fits("compare-2", |style| trend_text(&trend, style));
     insta::assert_snapshot!(trend_text(&trend, &Style::PLAIN), @r"
-    2 figures over 12 files, the earliest first: mean ±95 %, changes of level claimed at 1 %
+    2 metrics over 12 files, earliest first: mean with 95% CI, level changes claimed at 1%
     0.json, 1.json, 2.json, 3.json, 4.json, 5.json, 6.json, 7.json, 8.json, 9.json, 10.json, 11.json
 
-    metric     unit     files         first          last  changed at
-    cycles     /packet     12    600.0 ±0.9    706.0 ±1.0  7.json: 603.0 to 703.0 (p <0.0001)
-    xsnp_hitm  /packet     12  0.900 ±0.003  0.900 ±0.003  -
+    metric     unit     files          first           last  changed at
+    cycles     /packet     12    600.0 ± 0.9    706.0 ± 1.0  7.json: 603.0 to 703.0 (p <0.0001)
+    xsnp_hitm  /packet     12  0.900 ± 0.003  0.900 ± 0.003  -
     ");
     let page = trend_page(&trend, "abc");
     assert_eq!(page.matches("class=\"shift\"").count(), 1);

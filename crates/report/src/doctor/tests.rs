@@ -146,7 +146,7 @@ fn page(facts: &Facts, style: &Style) -> String {
 fn a_server_seen_by_a_user() {
     crate::widths::fits("doctor", |style| page(xeon(), style));
     insta::assert_snapshot!(page(xeon(), &Style::PLAIN), @r"
-    Intel(R) Xeon(R) Gold 6430 · 64 CPUs, 2 nodes, 502 GiB · Linux 6.1.0-28-amd64 x86_64 · Debian GNU/Linux 12 (bookworm)
+    Intel(R) Xeon(R) Gold 6430 · 64 CPUs, 2 NUMA nodes, 502 GiB · Linux 6.1.0-28-amd64 x86_64 · Debian GNU/Linux 12 (bookworm)
     user 1000
     10 of 35 uses work, 16 limited, 9 blocked
     Try: sudo sysctl kernel.perf_event_paranoid=-1
@@ -189,7 +189,7 @@ fn a_server_seen_by_a_user() {
       works    compare                     result files side by side
       works    workload                    programs under test
 
-    Why, and what to type
+    Causes and fixes
       [1] kernel.perf_event_paranoid is 2 and pmuscope has no CAP_PERFMON (root has it)
           sudo sysctl kernel.perf_event_paranoid=-1
       [2] processes of other users need CAP_PERFMON or CAP_SYS_PTRACE (root has it)

@@ -66,7 +66,7 @@ fn page(gathered: &Gathered, emulator: Option<&str>, style: &Style) -> String {
 fn memory_on_another_node() {
     crate::widths::fits("numa-advice", |style| page(&apart(), None, style));
     insta::assert_snapshot!(page(&apart(), None, &Style::PLAIN), @r"
-    job\x1b[31m (4711): 3 threads, 1.98 CPUs busy, 524 MiB on 2 nodes, 5.00 s
+    job\x1b[31m (4711): 3 threads, 1.98 CPUs busy, 524 MiB on 2 NUMA nodes, 5.00 s
     overhead: 0.90% of one CPU · 21 snapshots, 86,016 pages queried · 5,210 minor faults sampled, 1 in 7 · lost 3 · throttled 0
 
     compact: threads to node 1, where the memory is
@@ -105,8 +105,8 @@ fn too_little_to_say_anything_on_a_terminal_without_unicode() {
     let page = page(&idle, Some("QEMU TCG"), &style);
     assert!(page.is_ascii(), "{page}");
     insta::assert_snapshot!(page, @r"
-    job\x1b[31m (4711): 3 threads, 0.00 CPUs busy, 524 MiB on 2 nodes, 5.00 s,
-      until it ended
+    job\x1b[31m (4711): 3 threads, 0.00 CPUs busy, 524 MiB on 2 NUMA nodes, 5.00
+      s, until it ended
     overhead: 0.90% of one CPU | 21 snapshots, 86,016 pages queried | no faults
       sampled | lost 3 | throttled 0 | emulated (QEMU TCG): remote memory is as fast
       as local

@@ -376,11 +376,11 @@ mod tests {
         ];
         crate::widths::fits("numa-balance", |style| restored_text(&all, style));
         insta::assert_snapshot!(restored_text(&all, &Style::PLAIN), @r"
-        process 1: 4 threads may run where they could before
-        process 2: 1 thread may run where they could before; 1 thread had been changed by somebody else, or never
-        process 3: it has ended
-        process 4: pmuscope 7 still places it; to end that, type: kill 7
+        process 1: affinity of 4 threads restored
+        process 2: affinity of 1 thread restored; 1 thread left as is (changed by others, or never changed)
+        process 3: has ended
+        process 4: pmuscope 7 still balances it. Try: kill 7
         ");
-        assert!(restored_text(&[], &Style::PLAIN).starts_with("no process is pinned"));
+        assert!(restored_text(&[], &Style::PLAIN).starts_with("no process is still pinned"));
     }
 }

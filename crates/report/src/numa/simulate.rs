@@ -136,7 +136,7 @@ mod tests {
         cells: median seconds (runs that converged) [published], ! differs from published
         final locality: local accesses with balance
 
-        test             off (3.7)    balancenuma    AutoNUMA       numa-u           balance  final locality
+        test               off (3.7)    balancenuma       AutoNUMA           numa-u  balance  final locality
         1x3-convergence  - (0/3) [-]  3 (2/3) [-] !  1 (3/3) [0.2]  - (1/3) [2.3] !  6 (3/3)            0.99
 
         2 of 4 cells are informative, 1 of these match the published ones; a constant guess for each policy matches 2.

@@ -203,19 +203,19 @@ fn unsampled(profile: &Profile) -> Option<String> {
     let most = clocks.max_by(|a, b| share_unsampled(a).total_cmp(&share_unsampled(b)))?;
     if info.is_of_cpus() {
         return Some(format!(
-            "the timer counted {:.3} s, samples cover {:.3} s: for {} of the time CPUs were idle without a tick, or \
-             the hypervisor ran something else.",
-            most.counted_s,
+            "{} of CPU time has no samples: tickless idle, or a hypervisor ran something else ({:.3} of {:.3} s \
+             sampled).",
+            percent(share_unsampled(&most), 1),
             most.sampled_s,
-            percent(share_unsampled(&most), 1)
+            most.counted_s
         ));
     }
     Some(format!(
-        "the timer counted {:.3} s, samples cover {:.3} s: {} of the time is not in this report. Tasks shorter \
-         than a period get no samples from a per-task timer. Try: record --own-cgroup -- CMD, or record -a.",
-        most.counted_s,
+        "{} of the time has no samples ({:.3} of {:.3} s sampled): a per-task timer misses tasks shorter than its \
+         period. Try: record --own-cgroup -- CMD, or record -a.",
+        percent(share_unsampled(&most), 1),
         most.sampled_s,
-        percent(share_unsampled(&most), 1)
+        most.counted_s
     ))
 }
 

@@ -195,13 +195,12 @@ fn a_recording_of_ours_tells_cost_and_loss() {
     insta::assert_snapshot!(recording_text(&profile, "build.data", limits, &narrow), @r"
     cpu-clock at 1,000 Hz, 3.02 s on 88 CPUs (2 NUMA nodes),
       9,200 samples, 34.6/s per CPU    build.data
-    overhead: 0.90% of CPU time (0.36 us/sample, 46.2 B/sample)
-    | lost 0 | throttled 0 | software timer
+    overhead: 0.90% of CPU time (0.36 us/sample, 46.2
+    B/sample) | lost 0 | throttled 0 | software timer
 
-      self  95% CI  samples  DSO  function
-    65.22%  +-0.02    6,000  xz   function_1
-    34.78%            3,200  -    ... 2 more rows (--limit all)
-    columns left out: comm; --wide shows all
+      self  95% CI  samples  comm  DSO  function
+    65.22%  +-0.02    6,000  xz    xz   function_1
+    34.78%            3,200  -     -    ... 2 more: --limit all
 
     note: 2.2% of the samples fall outside any recorded mapping:
           [unknown].

@@ -94,11 +94,11 @@ fn a_total_is_the_last_row_for_people() {
     let sheet = Sheet::totalled(fields(), &rows, 3, &total);
     crate::widths::fits("sheet-2", |style| sheet.text(style));
     insta::assert_snapshot!(sheet.text(&Style::PLAIN), @r"
-    before.value  name        before.hits                        seen
-           ~7.00  <a>                   7                    <a>; <a>
-           ~2.00  b                     2                        b; b
-                                           … 1 more row (--limit all)
-               -  all 3 rows            -                          ;
+    before.value  name        before.hits                   seen
+           ~7.00  <a>                   7               <a>; <a>
+           ~2.00  b                     2                   b; b
+                                           … 1 more: --limit all
+               -  all 3 rows            -                     ;
     ");
     insta::assert_snapshot!(sheet.delimited(Separator::Comma), @r"
     before,before low,before high,name,before_hits

@@ -91,7 +91,7 @@ fn end_fields<'a>(
     [both, function, module, address]: [&'static str; 4],
 ) -> [Field<'a, BranchRow>; 4] {
     [
-        Field::text(both, move |row| Some(end_text(end(row)))).wanted(20).for_people(),
+        Field::text(both, move |row| Some(end_text(end(row)))).wanted(24).for_people(),
         Field::text(function, move |row| end(row).function.as_deref()).for_programs(),
         Field::text(module, move |row| Some(&*end(row).module)).for_programs(),
         Field::address(address, move |row| end(row).address).for_programs(),

@@ -313,7 +313,7 @@ mod tests {
         cycles  95% CI  cache-misses  95% CI  function
         60.00%       -         5.00%       -  parse
         40.00%       -        85.00%       -  copy
-         0.00%                10.00%          … 1 more row (--limit all)
+         0.00%                10.00%          … 1 more: --limit all
         ");
     }
 

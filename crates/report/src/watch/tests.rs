@@ -108,8 +108,8 @@ fn who_wrote_what_from_where() {
     writes of counter, process 100 (server), 1.00 s, 1,000 hits    watch.data
     overhead: 1.840 ± 0.021 µs/hit (n 30) · slowdown ~0.184% · every hit recorded · lost 0
 
-     hits  per s  changed  old + 1  records  target
-    1,000  1,000  100.00%   99.60%    1,000  counter (unsigned long, 8 bytes at 0x70000040, counter.c:3)
+     hits  per s  changed   old+1  records  target
+    1,000  1,000  100.00%  99.60%    1,000  counter (unsigned long, 8 bytes at 0x70000040, counter.c:3)
 
     counter
       share   hits  101 worker-1  102 worker-2  100 server  call site
