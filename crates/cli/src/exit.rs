@@ -118,8 +118,30 @@ pub(crate) fn before_command(error: anyhow::Error) -> anyhow::Error {
     }
 }
 
-/// The error and its causes. Many texts have their cause in them already: it is not said twice.
+/// The error and its causes. Many texts have their cause in them already: it is not said twice. Names of the system's
+/// errors are enough, without their numbers.
 fn told(error: &anyhow::Error) -> String {
+    without_numbers(&with_causes(error))
+}
+
+/// `No such file or directory (os error 2)` without what is in parentheses.
+fn without_numbers(text: &str) -> String {
+    const BEGIN: &str = " (os error ";
+    let mut parts = text.split(BEGIN);
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        match part.split_once(')') {
+            Some((number, rest)) if number.parse::<i32>().is_ok() => out.push_str(rest),
+            _ => {
+                out.push_str(BEGIN);
+                out.push_str(part);
+            }
+        }
+    }
+    out
+}
+
+fn with_causes(error: &anyhow::Error) -> String {
     if is_closed_stdout(error) {
         let text = "cannot write to standard output: it is closed (>&-). Try: > FILE, or a pipe";
         return text.to_owned();
@@ -180,6 +202,15 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn errors_of_the_system_have_no_numbers() {
+        let text = "cannot open x: No such file or directory (os error 2). Try: ls";
+        assert_eq!(without_numbers(text), "cannot open x: No such file or directory. Try: ls");
+        for text in ["plain", "(os error 2)", "x (os error", "x (os error two) y"] {
+            assert_eq!(without_numbers(text), text);
+        }
+    }
 
     #[test]
     fn what_is_missing_is_told_by_a_status_of_ours() {

@@ -157,7 +157,8 @@ pub(crate) fn wrong_value(error: &clap::Error) -> Option<String> {
         "--tid" => format!("{name} TID, with one of: ls /proc/PID/task"),
         _ => "--help, for what it takes".to_owned(),
     };
-    if why.contains("Try: ") || why.starts_with("use ") {
+    // What a flag takes is in longer answers already.
+    if why.contains("Try: ") || why.starts_with("use ") || why.len() > 60 {
         return Some(format!("{name} {value}: {why}"));
     }
     Some(format!("{name} {value}: {why}. Try: {next}"))

@@ -7,13 +7,13 @@ use std::time::Duration;
 
 /// Unit of a plain number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unit {
+pub(super) enum PlainUnit {
     Seconds,
     Milliseconds,
     Nanoseconds,
 }
 
-impl Unit {
+impl PlainUnit {
     /// In nanoseconds.
     fn factor(self) -> f64 {
         match self {
@@ -52,7 +52,7 @@ const LONGEST_S: f64 = 1e8;
 ///
 /// # Errors
 /// What to type instead.
-pub(super) fn parse(text: &str, plain: Unit) -> Result<Duration, String> {
+pub(super) fn parse(text: &str, plain: PlainUnit) -> Result<Duration, String> {
     let number = text.trim_end_matches(|letter: char| letter.is_alphabetic());
     let factor = match &text[number.len()..] {
         "" => Some(plain.factor()),
@@ -67,12 +67,12 @@ pub(super) fn parse(text: &str, plain: Unit) -> Result<Duration, String> {
 /// A length of time with its unit; `None` for anything else.
 pub(super) fn with_unit(text: &str) -> Option<Duration> {
     let is_plain = !text.ends_with(|letter: char| letter.is_alphabetic());
-    parse(text, Unit::Seconds).ok().filter(|time| !is_plain && !time.is_zero())
+    parse(text, PlainUnit::Seconds).ok().filter(|time| !is_plain && !time.is_zero())
 }
 
 /// In seconds.
 pub(super) fn seconds(text: &str) -> Result<f64, String> {
-    parse(text, Unit::Seconds).map(|time| time.as_secs_f64())
+    parse(text, PlainUnit::Seconds).map(|time| time.as_secs_f64())
 }
 
 /// In seconds, more than none.
@@ -85,12 +85,12 @@ pub(super) fn positive_seconds(text: &str) -> Result<f64, String> {
 
 /// In whole seconds, rounded up.
 pub(super) fn whole_seconds(text: &str) -> Result<u64, String> {
-    parse(text, Unit::Seconds).map(|time| time.as_secs() + u64::from(time.subsec_nanos() > 0))
+    parse(text, PlainUnit::Seconds).map(|time| time.as_secs() + u64::from(time.subsec_nanos() > 0))
 }
 
 /// In milliseconds; what is shorter than one is refused, not rounded.
 pub(super) fn milliseconds(text: &str) -> Result<u64, String> {
-    let time = parse(text, Unit::Milliseconds)?;
+    let time = parse(text, PlainUnit::Milliseconds)?;
     let whole = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     match whole == 0 && !time.is_zero() {
         true => Err("it is less than 1ms".to_owned()),
@@ -122,7 +122,7 @@ pub(super) fn delay(text: &str) -> Result<i64, String> {
 
 /// In nanoseconds.
 pub(super) fn nanoseconds(text: &str) -> Result<u64, String> {
-    let time = parse(text, Unit::Nanoseconds)?;
+    let time = parse(text, PlainUnit::Nanoseconds)?;
     Ok(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
 }
 

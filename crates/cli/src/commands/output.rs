@@ -173,7 +173,8 @@ impl<F: Formats> clap::Args for OutputArgs<F> {
             .help("Use this form, whatever FILE is called");
         let mut command = command.arg(output).arg(format);
         for (name, format) in OPTIONAL {
-            if !F::ALL.contains(&format) && !(name == "json" && F::ALL.contains(&F::JSON)) {
+            let format = if name == "json" { F::JSON } else { format };
+            if !F::ALL.contains(&format) {
                 continue;
             }
             let help = match name {

@@ -73,7 +73,7 @@ impl FromStr for Limit {
         if text == "all" {
             return Ok(Self::All);
         }
-        text.parse().map(Self::Rows).map_err(|_| "a number of rows or \"all\"".into())
+        text.parse().map(Self::Rows).map_err(|_| "use a number of rows or \"all\"".into())
     }
 }
 

@@ -527,7 +527,7 @@ fn chosen_metrics(names: &[String]) -> anyhow::Result<Metrics> {
     let chosen: Vec<String> = metrics
         .chosen(&names)
         .map_err(|name| {
-            let text = format!("-M {name}: no such metric. See: pmuscope metrics --list");
+            let text = format!("-M {name}: no such metric. Try: pmuscope metrics --list");
             bad_input(text)
         })?
         .into_iter()

@@ -36,9 +36,9 @@ enum TimePoint {
     After(u64),
 }
 
-const SECONDS: &str = "START,STOP in seconds, as 12.5,13 or 12.5, or ,13; +2,+5 counts from the first \
+const SECONDS: &str = "use START,STOP in seconds, as 12.5,13 or 12.5, or ,13; +2,+5 counts from the first \
                        sample, and several are put in quotes: \"1,2 5,6\"";
-const PERCENT: &str = "parts of the recording, as 10%-40%, or 10%/2 for the second tenth; several with \
+const PERCENT: &str = "use parts of the recording, as 10%-40%, or 10%/2 for the second tenth; several with \
                        commas: 0%-10%,90%-100%";
 
 impl FromStr for Times {

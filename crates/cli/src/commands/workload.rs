@@ -277,7 +277,7 @@ struct StencilArgs {
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
-    duration::parse(text, duration::Unit::Seconds)
+    duration::parse(text, duration::PlainUnit::Seconds)
 }
 
 impl FunctionMixArgs {

@@ -223,3 +223,15 @@ fn a_recording_ends_with_one_line() {
     let details = ["record", "-v", "-e", "cpu-clock", "-o", "a.data", "--", "true"];
     scratch.pmuscope(details).exits(0).complains("µs/sample");
 }
+
+/// What can mean one thing only is done, and the spelling is named.
+#[test]
+fn a_callchain_after_g_is_recorded_where_the_command_is_clear() {
+    let scratch = Scratch::new();
+    let dwarf = ["record", "-e", "cpu-clock", "-g", "dwarf,4096", "-o", "a.data", "--", "true"];
+    // Flags after the word would be the command's.
+    let before = ["record", "-e", "cpu-clock", "-o", "a.data", "-g", "dwarf,4096", "--", "true"];
+    scratch.pmuscope(before).exits(0).complains("note: -g dwarf,4096 is --call-graph dwarf,4096");
+    assert!(scratch.path("a.data").exists());
+    scratch.pmuscope(dwarf).exits(2).complains("--call-graph dwarf,4096 -- COMMAND");
+}

@@ -272,7 +272,7 @@ fn hits_of_watchpoints_are_samples_where_bpf_is_not_allowed() {
     fs::copy(crate::watch::program(), &program).unwrap();
     let args = ["watch", "-o", "x.data", "counter", "--", program.to_str().unwrap(), "2", "50"];
     let watch = nobody.pmuscope(&args);
-    watch.exits(0).complains("programs of BPF are not allowed here").prints("counter 100");
+    watch.exits(0).complains("BPF programs are not allowed here").prints("counter 100");
     watch.complains(" CPUs, without values, callchains and limits (--max-stack, --max-records and");
     let recording = Recording::at(nobody.scratch.path("x.data"));
     let info = recording.everyone_agrees();
@@ -281,7 +281,7 @@ fn hits_of_watchpoints_are_samples_where_bpf_is_not_allowed() {
     assert_eq!(watch.blocks[0].hits, [100]);
     let condition = ["watch", "--when", "new > 1", "counter", "--", program.to_str().unwrap()];
     let wanted = nobody.pmuscope(&condition);
-    wanted.exits(3).prints_nothing().complains("--when: this needs programs of BPF");
+    wanted.exits(3).prints_nothing().complains("--when: needs BPF programs");
     wanted.complains("Try: as root, or with CAP_BPF and CAP_PERFMON");
     let counts = ["watch", "--count-only", "counter", "--", program.to_str().unwrap(), "1", "1"];
     let counts = nobody.pmuscope(&counts);

@@ -260,7 +260,7 @@ fn a_function_that_is_not_the_only_one_or_none_is_told() {
     };
     wrong(&["integer_divison"], "Near is pmuscope");
     wrong(&["i"], "sampled functions have i in their names");
-    wrong(&["integer_division", "--dso", "libc.so.6"], "Choose one: --dso pmuscope");
+    wrong(&["integer_division", "--dso", "libc.so.6"], "Try: --dso pmuscope");
     wrong(&["integer_division", "--format", "html"], "for text, JSON, CSV and TSV only");
     wrong(&["integer_division", "--by", "cpu"], "cannot be used with");
     scratch.pmuscope(["report", "x.data", "--dso", "x"]).exits(2).complains("--annotate");

@@ -23,7 +23,7 @@ use pmuscope_report::{Balanced, number};
 use super::family;
 use super::follow::{Ends, Woken};
 use crate::commands::duration;
-use crate::commands::output::{Format, OutputArgs, forms};
+use crate::commands::output::{Format, OutputArgs, forms, wrote};
 use crate::commands::program;
 use crate::commands::record::size;
 use crate::commands::target::{CGROUP, COMMAND, PROCESSES, TargetArgs};
@@ -303,7 +303,13 @@ impl Log {
             (Some((path, _)), Some(error)) => {
                 Err(anyhow::Error::new(error).context(format!("cannot write {}", path.display())))
             }
-            _ => Ok(()),
+            (Some((path, _)), None) => {
+                if !self.quiet {
+                    wrote(path);
+                }
+                Ok(())
+            }
+            (None, _) => Ok(()),
         }
     }
 }

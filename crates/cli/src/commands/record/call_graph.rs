@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 
 use pmuscope_recorder::CallGraph;
 
+use super::flags::Args;
 use crate::exit::bad_input;
 
 /// perf's default for copied stacks, bytes.
@@ -36,6 +37,18 @@ pub(super) fn call_graph(chains: bool, text: Option<&str>) -> Result<CallGraph, 
         ("no", None) => Ok(CallGraph::None),
         _ => Err(wrong()),
     }
+}
+
+/// `-g dwarf -- CMD`: perf's older spelling of `--call-graph dwarf`. The word can only be meant for it where `--`
+/// follows, since programs of these names are started by `-- dwarf`.
+pub(super) fn of_g(args: &mut Args) {
+    let [word, dashes, ..] = args.command.as_slice() else { return };
+    let is_meant = args.call_chains && args.call_graph.is_none() && dashes == "--";
+    let word = word.to_str().filter(|word| is_meant && call_graph(true, Some(word)).is_ok());
+    let Some(word) = word.map(str::to_owned) else { return };
+    say!("note: -g {word} is --call-graph {word}");
+    args.call_graph = Some(word);
+    args.command.drain(..2);
 }
 
 /// Why `word` is no command, where it stands after `-g` and is one of the words of `--call-graph`.

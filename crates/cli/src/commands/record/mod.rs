@@ -24,8 +24,9 @@ use crate::{replace, signals};
 pub(crate) use convert::invoking_user;
 pub(crate) use flags::Args;
 
-pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
+pub(crate) fn run(mut args: Args) -> anyhow::Result<Exit> {
     let machine = Machine::host();
+    call_graph::of_g(&mut args);
     let has_command = !args.command.is_empty();
     let asks_for_chains = args.call_chains;
     let plan = convert::convert(args, &machine)?;

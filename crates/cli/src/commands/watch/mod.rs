@@ -27,6 +27,7 @@ use pmuscope_watch::target::Target as WatchTarget;
 use rustix::process::Signal;
 
 use super::answer::Invocation;
+use super::output::wrote;
 use super::program::{self, not_started};
 use super::watch_report;
 use crate::exit::{Exit, bad_input, before_command, beside_command, failure, not_possible};
@@ -89,6 +90,9 @@ fn tell(
     }
     let exit = Exit::of(status, !summary.missing.is_empty());
     let kept = watch_report::recording(&args.output)?.is_some();
+    if kept {
+        wrote(path);
+    }
     watch_report::tell((path, kept), &args.report, &args.output, begun, exit)
 }
 
