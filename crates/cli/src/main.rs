@@ -36,6 +36,15 @@ struct Cli {
     /// Without it, an output replaces only files of the same kind.
     #[arg(long, global = true, help_heading = GLOBAL)]
     force: bool,
+    /// Show all columns of tables, however narrow the terminal
+    #[arg(long, global = true, help_heading = GLOBAL)]
+    wide: bool,
+    /// Color text: auto, always or never
+    ///
+    /// auto colors on a terminal, unless NO_COLOR is set or TERM is dumb.
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", hide_default_value = true,
+        hide_possible_values = true, help_heading = GLOBAL)]
+    color: terminal::Color,
     /// Print details on standard error
     #[arg(short, long, global = true, action = clap::ArgAction::Count, help_heading = GLOBAL)]
     verbose: u8,
@@ -60,6 +69,7 @@ fn main() -> std::process::ExitCode {
     };
     replace::force(cli.force);
     say::set_verbose(cli.verbose > 0);
+    terminal::set(cli.wide, cli.color);
     let ended = memory::limit().and_then(|()| cli.command.run());
     if pmuscope_machine::used_detached_tracefs() {
         say!("note: tracefs is not mounted; read through a temporary private mount");

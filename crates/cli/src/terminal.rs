@@ -1,22 +1,50 @@
 //! What standard output can show.
 
 use std::io::{IsTerminal as _, Write as _};
+use std::sync::OnceLock;
 
 use anyhow::Context as _;
 use pmuscope_report::Style;
 
-/// The style for standard output: colour and width only on a terminal, ASCII where the locale says so.
+/// When text has colors.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Color {
+    /// On a terminal
+    #[default]
+    Auto,
+    /// Everywhere
+    Always,
+    /// Nowhere
+    Never,
+}
+
+/// What the command line says of text: all columns, and colors.
+static ASKED: OnceLock<(bool, Color)> = OnceLock::new();
+
+/// Takes `--wide` and `--color` from the command line.
+pub(crate) fn set(wide: bool, color: Color) {
+    // Once per process; a second time would say the same.
+    let _ = ASKED.set((wide, color));
+}
+
+/// The style for standard output: color and width only on a terminal unless asked for, ASCII where the locale says so.
 pub(crate) fn style() -> Style {
+    let (wide, color) = ASKED.get().copied().unwrap_or_default();
     let stdout = std::io::stdout();
     let terminal = stdout.is_terminal();
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let dumb = variable("TERM").is_none_or(|term| term == "dumb");
     let width = rustix::termios::tcgetwinsize(&stdout).ok().map(|size| usize::from(size.ws_col));
-    Style {
-        colour: terminal && !dumb && variable("NO_COLOR").is_none(),
+    let style = Style {
+        colour: match color {
+            Color::Auto => terminal && !dumb && variable("NO_COLOR").is_none(),
+            Color::Always => true,
+            Color::Never => false,
+        },
         unicode: is_unicode(["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(variable)),
         width: width.filter(|&columns| terminal && columns > 0),
-    }
+    };
+    if wide { style.wide() } else { style }
 }
 
 /// Writes a result to standard output.
