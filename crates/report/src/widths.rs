@@ -8,7 +8,7 @@ use pmuscope_profile::views::{
     CallSite, Dimension, Direction, accesses, branches, call_tree, neighbours, rows,
 };
 use pmuscope_profile::{Collected, Filter, GroupBy, Options, Profile, TasksBy};
-use pmuscope_symbols::{KernelIdentity, Module, Resolved, State, Symbol};
+use pmuscope_symbols::{KernelIdentity, Resolved, State, Symbol};
 use pmuscope_testkit::corpus::corpus;
 use proptest::prelude::*;
 use unicode_width::UnicodeWidthStr as _;
@@ -41,11 +41,7 @@ fn assert_fits(name: &str, text: &str, width: usize) {
 }
 
 /// Names as C++ has them, by address.
-fn resolve(module: &Module<'_>, addresses: &[u64]) -> Resolved {
-    let state = match module {
-        Module::File { path, .. } if path.ends_with(".so") => State::NoSymbols,
-        _ => State::Found,
-    };
+fn resolve(addresses: &[u64]) -> Resolved {
     let symbol = |address: &u64| {
         let name = format!(
             "std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >::part_{}::operator()",
@@ -53,11 +49,7 @@ fn resolve(module: &Module<'_>, addresses: &[u64]) -> Resolved {
         );
         Some(Symbol::named(name.into()).into())
     };
-    let symbols = match state {
-        State::Found => addresses.iter().map(symbol).collect(),
-        _ => vec![None; addresses.len()],
-    };
-    Resolved { state, symbols }
+    Resolved { state: State::Found, symbols: addresses.iter().map(symbol).collect() }
 }
 
 fn profile(path: &Path) -> Profile {
@@ -66,13 +58,16 @@ fn profile(path: &Path) -> Profile {
     let collected = Collected::in_order(&mut reader, apart, None).unwrap();
     let running = KernelIdentity::default();
     let resolved = collected.profile(&reader, &running, Options::default(), &mut |requests| {
-        requests.iter().map(|one| resolve(&one.module, one.addresses)).collect()
+        requests.iter().map(|one| resolve(one.addresses)).collect()
     });
     resolved.unwrap()
 }
 
+/// Takes a view: its name, and how it is rendered.
+type Show<'a> = &'a mut dyn FnMut(&str, &dyn Fn(&Style) -> String);
+
 /// Every view of a recording.
-fn views(path: &Path, file: &str, show: &mut dyn FnMut(&str, &dyn Fn(&Style) -> String)) {
+fn views(path: &Path, file: &str, show: Show<'_>) {
     let profile = profile(path);
     show("functions", &|style| recording_text(&profile, file, LIMITS, style));
     show("modules", &|style| modules_text(&profile, file, LIMITS, style));
@@ -115,7 +110,7 @@ fn views(path: &Path, file: &str, show: &mut dyn FnMut(&str, &dyn Fn(&Style) -> 
         let running = KernelIdentity::default();
         let mut reader = Reader::open(path).unwrap();
         let found = branches(&mut reader, &filter, &running, &mut |requests| {
-            requests.iter().map(|one| resolve(&one.module, one.addresses)).collect()
+            requests.iter().map(|one| resolve(one.addresses)).collect()
         });
         let found = found.unwrap();
         show("branches", &|style| crate::branches(&found, view).text(style));

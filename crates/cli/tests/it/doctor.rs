@@ -3,10 +3,10 @@
 use crate::harness::{Scratch, need_program, need_root, skip_unless};
 
 #[test]
-fn the_page_ends_with_a_verdict_on_every_command() {
+fn the_page_has_a_verdict_on_every_command() {
     let doctor = Scratch::new().pmuscope(["doctor"]);
     doctor.exits(0).is_silent();
-    for title in ["Processor", "Nodes", "Counters", "Limits", "Commands"] {
+    for title in ["Processor", "NUMA nodes", "Counters", "Limits", "Commands"] {
         assert!(doctor.stdout.lines().any(|line| line == title), "{title}\n{doctor}");
     }
     doctor.prints("record -- CMD").prints("bench capture").prints("report");

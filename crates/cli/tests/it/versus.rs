@@ -88,7 +88,7 @@ fn three_commands_have_a_table_for_each_pair() {
     let (b, c) = (forks_word(6), forks_word(2));
     let outcome =
         stat(&scratch, &["-r", "6", "--vs", &b, "--vs", &c, "--json=abc.json"], &forks(2));
-    outcome.exits(0).prints("3 commands").prints("A to B").prints("A to C");
+    outcome.exits(0).prints("3 commands").prints("B vs A").prints("C vs A");
     let comparison = compared(&scratch, &["abc.json"]);
     let pairs = row(&comparison, "page-faults")["pairs"].as_array().unwrap();
     assert_eq!((&comparison["base"], &pairs[0]["verdict"]), (&json!(0), &json!("more")));

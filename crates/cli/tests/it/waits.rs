@@ -406,18 +406,18 @@ fn a_table_says_what_was_measured_what_it_adds_up_to_and_what_is_missing() {
         |by| scratch.pmuscope(["report", "-i", "x.data", "--by", by]).exits(0).stdout.clone();
     insta::assert_snapshot!(table("wait,command"), @r"
     off-CPU time of 2 threads, 100 ms of process 100 on 2 CPUs, 4 waits    x.data
-    cost: - · lost 0 · throttled 0
-    threads' time 200 ms = on CPU 133 ms (66.5 %) + blocked 45.0 ms (22.5 %) + woken, on a run queue 5.00 ms (2.5 %) + preempted 5.00 ms (2.5 %) + off since before 12.0 ms (6.0 %)
+    overhead: - · lost 0 · throttled 0
+    thread time 200 ms = on CPU 133 ms (66.5%) + blocked 45.0 ms (22.5%) + run-queue latency 5.00 ms (2.5%) + preempted 5.00 ms (2.5%) + off CPU since before the recording 12.0 ms (6.0%)
 
-    off CPU    share  ±95 %  waits   median  p99   longest  run queue  wait                          command  woken by
-    30.0 ms  15.00 %      -      1        -    -  >30.0 ms          -  futex_do_wait                 other    -
-    20.0 ms  10.00 %      -      1  20.0 ms    -   20.0 ms    5.00 ms  futex_do_wait                 main     other: futex_wake
-    12.0 ms   6.00 %      -      1        -    -  >12.0 ms          -  [begun before the recording]  other    -
-    5.00 ms   2.50 %      -      1  5.00 ms    -   5.00 ms          -  [preempted]                   main     -
+    off CPU   share  95% CI  waits   median  p99   longest  run-queue latency  wait                          comm   woken by
+    30.0 ms  15.00%       -      1        -    -  >30.0 ms                  -  futex_do_wait                 other  -
+    20.0 ms  10.00%       -      1  20.0 ms    -   20.0 ms            5.00 ms  futex_do_wait                 main   other: futex_wake
+    12.0 ms   6.00%       -      1        -    -  >12.0 ms                  -  [begun before the recording]  other  -
+    5.00 ms   2.50%       -      1  5.00 ms    -   5.00 ms                  -  [preempted]                   main   -
 
-    note: 1 wait (12.0 ms) had begun before the recording, 1 (30.0 ms) last past its end: what lies within counts as time, not for median and p99
-    note: 1 thread did not switch in all the time: nothing tells whether it was on a CPU or off it, so that time is in no sum
-    note: no ±: the recording is too short for an interval, which takes 24 times the length of the waits or of the program's phases, and 30 blocks of time. Record longer.
+    note: 1 wait (12.0 ms) began before the recording, 1 (30.0 ms) continues past its end: their time counts, but not for median and p99
+    note: 1 thread never switched: whether on or off CPU is unknown, so that time is in no sum
+    note: no CI: the recording is too short; needed are 24 times the length of the waits or of the program's phases, and 30 blocks of time. Record longer.
     ");
     let args = ["report", "-i", "x.data", "--by", "wait,command", "--format", "csv"];
     insta::assert_snapshot!(scratch.pmuscope(args).exits(0).stdout, @r"
@@ -432,17 +432,17 @@ fn a_table_says_what_was_measured_what_it_adds_up_to_and_what_is_missing() {
     recording.write(&scratch.path("x.data"));
     insta::assert_snapshot!(table("wait"), @r"
     off-CPU time of 2 threads, 100 ms of process 100 on 2 CPUs, 2 waits    x.data
-    cost: - · lost 2 · throttled 0
-    threads' time 200 ms = on CPU 10.0 ms (5.0 %) + blocked 15.0 ms (7.5 %) + woken, on a run queue 5.00 ms (2.5 %) + preempted 0 s (0.0 %) + off since before 12.0 ms (6.0 %) + not known 158 ms (79.0 %)
+    overhead: - · lost 2 · throttled 0
+    thread time 200 ms = on CPU 10.0 ms (5.0%) + blocked 15.0 ms (7.5%) + run-queue latency 5.00 ms (2.5%) + preempted 0 s (0.0%) + off CPU since before the recording 12.0 ms (6.0%) + unknown 158 ms (79.0%)
 
-    off CPU    share  ±95 %  waits   median  p99   longest  run queue  wait                          woken by
-    20.0 ms  10.00 %      -      1  20.0 ms    -   20.0 ms    5.00 ms  futex_do_wait                 other: futex_wake
-    12.0 ms   6.00 %      -      1        -    -  >12.0 ms          -  [begun before the recording]  -
+    off CPU   share  95% CI  waits   median  p99   longest  run-queue latency  wait                          woken by
+    20.0 ms  10.00%       -      1  20.0 ms    -   20.0 ms            5.00 ms  futex_do_wait                 other: futex_wake
+    12.0 ms   6.00%       -      1        -    -  >12.0 ms                  -  [begun before the recording]  -
 
-    warning: records were lost: how 1 thread left a CPU and how 0 threads came to one is not known, and 1 wait lasted while records were lost. That time (158 ms) is in no row. Try: pmuscope record -m 8M
-    note: 1 wait (12.0 ms) had begun before the recording, 0 (0 s) last past its end: what lies within counts as time, not for median and p99
-    note: 1 thread did not switch in all the time: nothing tells whether it was on a CPU or off it, so that time is in no sum
-    note: no ±: the recording is too short for an interval, which takes 24 times the length of the waits or of the program's phases, and 30 blocks of time. Record longer.
+    warning: records were lost: 1 thread left a CPU and 0 threads came to one unobserved, and 1 wait overlapped lost records. That time (158 ms) is in no row. Try: pmuscope record -m 8M
+    note: 1 wait (12.0 ms) began before the recording, 0 (0 s) continue past its end: their time counts, but not for median and p99
+    note: 1 thread never switched: whether on or off CPU is unknown, so that time is in no sum
+    note: no CI: the recording is too short; needed are 24 times the length of the waits or of the program's phases, and 30 blocks of time. Record longer.
     ");
 }
 
@@ -466,15 +466,15 @@ fn a_table_says_how_many_waits_have_no_waking() {
     let report = scratch.pmuscope(["report", "-i", "x.data", "--by", "wait"]);
     insta::assert_snapshot!(report.exits(0).stdout, @r"
     off-CPU time of 1 thread, 100 ms of process 100 on 2 CPUs, 3 waits    x.data
-    cost: - · lost 0 · throttled 0
-    threads' time 100 ms = on CPU 40.0 ms (40.0 %) + blocked 55.0 ms (55.0 %) + woken, on a run queue 5.00 ms (5.0 %) + preempted 0 s (0.0 %)
+    overhead: - · lost 0 · throttled 0
+    thread time 100 ms = on CPU 40.0 ms (40.0%) + blocked 55.0 ms (55.0%) + run-queue latency 5.00 ms (5.0%) + preempted 0 s (0.0%)
 
-    off CPU    share  ±95 %  waits   median  p99  longest  run queue  wait           woken by
-    60.0 ms  60.00 %      -      3  20.0 ms    -  30.0 ms   >5.00 ms  futex_do_wait  other: futex_wake 17 %, 2 of 3 not known
+    off CPU   share  95% CI  waits   median  p99  longest  run-queue latency  wait           woken by
+    60.0 ms  60.00%       -      3  20.0 ms    -  30.0 ms           >5.00 ms  futex_do_wait  other: futex_wake 17%, 2 of 3 unknown
 
-    note: 2 of 3 blocked waits (50.0 ms) ended with no record of a waking, which the kernel can leave out without counting it: who ended them is not known, and their time on a run queue counts as blocked, so times with > are at least so long
-    note: 1 thread did not switch in all the time: nothing tells whether it was on a CPU or off it, so that time is in no sum
-    note: no ±: the recording is too short for an interval, which takes 24 times the length of the waits or of the program's phases, and 30 blocks of time. Record longer.
+    note: 2 of 3 blocked waits (50.0 ms) ended with no recorded wakeup, which the kernel can drop uncounted: their waker is unknown, and their run-queue latency counts as blocked, so times with > are lower bounds
+    note: 1 thread never switched: whether on or off CPU is unknown, so that time is in no sum
+    note: no CI: the recording is too short; needed are 24 times the length of the waits or of the program's phases, and 30 blocks of time. Record longer.
     ");
 }
 

@@ -38,6 +38,8 @@ pub(super) fn summary(diagnosis: &Diagnosis, style: &Style) -> String {
         .causes
         .iter()
         .filter_map(|cause| Some((uses(&cause.why), cause.type_this.as_ref()?)));
+    // A remedy for the host of a virtual machine is nothing to type here.
+    let fixes = fixes.filter(|(_, fix)| fix.starts_with("sudo "));
     // Of equal ones the first.
     let most = fixes.rev().max_by_key(|(uses, _)| *uses);
     if let Some((_, fix)) = most.filter(|(uses, _)| *uses > 1) {

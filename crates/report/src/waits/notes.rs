@@ -4,7 +4,7 @@ use pmuscope_profile::waits::{OffCpuKind, WaitSums, Waits};
 
 use super::{WaitsView, seconds};
 use crate::Note;
-use crate::number::{count, counted};
+use crate::number::{agree, count, counted};
 use crate::recording::notes_on_file;
 
 /// What changes the reading, warnings first.
@@ -28,12 +28,13 @@ fn own(waits: &Waits) -> Vec<String> {
     let (before, past) = (sum(|sums| sums.begun_before), sum(|sums| sums.last_past));
     if before.0 > 0 || past.0 > 0 {
         notes.push(format!(
-                "{} ({}) began before the recording, {} ({}) continue past its end: their time counts, but not for \
+                "{} ({}) began before the recording, {} ({}) {} past its end: their time counts, but not for \
                  median and p99",
                 counted(before.0, "wait"),
                 seconds(before.1),
                 count(past.0),
-                seconds(past.1)
+                seconds(past.1),
+                agree(past.0, "continues", "continue")
             ));
     }
     notes.extend(without_waking(waits));
