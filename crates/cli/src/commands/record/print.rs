@@ -214,10 +214,10 @@ mod tests {
         let asked = |window| StrobeInfo { window, tolerance: 2, ..StrobeInfo::default() };
         let text = told(asked(20), &[&[88], &[88]]);
         assert!(text.contains("windows of 88 cycles:u, 1 in 992,721: 2 epochs"), "{text}");
-        assert!(text.contains("\nwarning: asked for 20; the calls alone take 88: "), "{text}");
+        assert!(text.contains("\nwarning: 20 requested; the calls alone take 88: "), "{text}");
         let text = told(StrobeInfo { burst: 3, ..asked(300) }, &[&[300, 600, 900]]);
         assert!(text.contains("windows of 300 cycles:u, 3 in 992,721: "), "{text}");
-        assert!(!text.contains("asked for"), "{text}");
+        assert!(!text.contains("requested"), "{text}");
         let jitter = StrobeInfo { jitter: 100, tolerance: 100, ..asked(300) };
         let text = told(jitter, &[&[332], &[378]]);
         assert!(text.contains("windows of 332 to 378 cycles:u, "), "{text}");
