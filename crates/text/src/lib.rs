@@ -9,5 +9,5 @@ pub mod number;
 pub mod style;
 pub mod table;
 
-pub use style::{Cut, Paint, Style, shorten, wrap, wrap_lines, wrap_parts};
+pub use style::{Paint, ShortenAt, Style, shorten, wrap, wrap_lines, wrap_parts};
 pub use table::{Cell, Column, Table};

@@ -144,7 +144,7 @@ pub fn wrap_lines(text: &str, width: Option<usize>, indent: usize) -> String {
 
 /// Where text is cut that is too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cut {
+pub enum ShortenAt {
     /// Names: their beginnings and their ends differ most.
     Middle,
     /// Sentences.
@@ -153,12 +153,12 @@ pub enum Cut {
 
 /// `text` within `width` columns: what does not fit is replaced by `mark`. A number is never cut: it stays whole, or
 /// goes as a whole. Of a name with `::` whole parts stay if they can: `std::__cxx11::…::operator()`.
-pub fn shorten(text: &str, width: usize, mark: &str, cut: Cut) -> String {
+pub fn shorten(text: &str, width: usize, mark: &str, cut: ShortenAt) -> String {
     if text.width() <= width {
         return text.to_owned();
     }
     let room = width.saturating_sub(mark.width());
-    if cut == Cut::End {
+    if cut == ShortenAt::End {
         return format!("{}{mark}", head(text, room));
     }
     // Indentation shows the depth of a tree; half of the width is enough for it.
@@ -300,7 +300,7 @@ mod tests {
 
     #[test]
     fn cutting_respects_columns() {
-        let end = |text, width, mark| shorten(text, width, mark, Cut::End);
+        let end = |text, width, mark| shorten(text, width, mark, ShortenAt::End);
         assert_eq!(end("abcdefg", 6, "…"), "abcde…");
         assert_eq!(end("abcdefg", 6, "..."), "abc...");
         assert_eq!(end("函数函数函", 5, "…"), "函数…");
@@ -310,7 +310,7 @@ mod tests {
 
     #[test]
     fn names_keep_beginning_and_end() {
-        let middle = |text, width| shorten(text, width, "…", Cut::Middle);
+        let middle = |text, width| shorten(text, width, "…", ShortenAt::Middle);
         let name = "std::__cxx11::basic_string<char, std::allocator<char> >::operator()";
         assert_eq!(middle(name, 32), "std::__cxx11::…::operator()");
         assert_eq!(middle(name, 20), "std::…::operator()");
@@ -325,15 +325,16 @@ mod tests {
     #[test]
     fn numbers_stay_whole() {
         for width in 1..20 {
-            let text = shorten("at 1,234,567 of x", width, "…", Cut::Middle);
+            let text = shorten("at 1,234,567 of x", width, "…", ShortenAt::Middle);
             assert!(
                 !text.contains(|c: char| c.is_ascii_digit()) || text.contains("1,234,567"),
                 "{text}"
             );
             assert!(text.width() <= width, "{text}");
         }
-        assert_eq!(shorten("took 12.5 ms", 9, "…", Cut::End), "took …");
-        let address = |width| shorten("0xffff8000 [kernel.kallsyms]", width, "…", Cut::Middle);
+        assert_eq!(shorten("took 12.5 ms", 9, "…", ShortenAt::End), "took …");
+        let address =
+            |width| shorten("0xffff8000 [kernel.kallsyms]", width, "…", ShortenAt::Middle);
         assert_eq!(
             [28, 22, 14, 9].map(address),
             [

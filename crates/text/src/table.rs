@@ -9,7 +9,7 @@ use std::collections::HashSet;
 
 use unicode_width::UnicodeWidthStr;
 
-use crate::style::{Cut, Paint, Style, shorten, wrap};
+use crate::style::{Paint, ShortenAt, Style, shorten, wrap};
 
 /// Spaces between columns.
 const GAP: usize = 2;
@@ -57,7 +57,7 @@ pub struct Column {
     head: String,
     align: Align,
     /// Where its text is cut, and to which width without a thought; `None` if that is a last resort.
-    shrinks: Option<(Cut, usize)>,
+    shrinks: Option<(ShortenAt, usize)>,
     /// 0 for what a table is about; the higher, the earlier it is left out.
     rank: u8,
 }
@@ -86,21 +86,21 @@ impl Column {
     /// Names: cells are shortened in the middle where the terminal is too narrow for the table.
     #[must_use]
     pub fn shrink(mut self) -> Self {
-        self.shrinks = Some((Cut::Middle, COMFORTABLE));
+        self.shrinks = Some((ShortenAt::Middle, COMFORTABLE));
         self
     }
 
     /// The same, of names that say little below this width.
     #[must_use]
     pub fn shrink_to(mut self, width: usize) -> Self {
-        self.shrinks = Some((Cut::Middle, width));
+        self.shrinks = Some((ShortenAt::Middle, width));
         self
     }
 
     /// Sentences: cells are shortened at the end where the terminal is too narrow for the table.
     #[must_use]
     pub fn shrink_end(mut self) -> Self {
-        self.shrinks = Some((Cut::End, COMFORTABLE));
+        self.shrinks = Some((ShortenAt::End, COMFORTABLE));
         self
     }
 
@@ -165,7 +165,7 @@ pub struct Table {
 }
 
 /// Which columns are shown, and how wide.
-struct Layout {
+struct TableLayout {
     widths: Vec<usize>,
     shown: Vec<bool>,
 }
@@ -197,7 +197,7 @@ impl Table {
 
     /// The lines of the table, each with a line feed; a last one for columns that had no room.
     pub fn render(&self, style: &Style) -> String {
-        let Layout { widths, shown } = self.layout(style);
+        let TableLayout { widths, shown } = self.layout(style);
         let mut out = String::new();
         if self.columns.iter().any(|column| !column.head.is_empty()) {
             for heads in self.heads(&widths, &shown, style) {
@@ -219,7 +219,7 @@ impl Table {
         let names: Vec<String> = hidden
             .map(|(column, _)| style.text(&column.head.replace(NO_BREAK, " ")).into_owned())
             .filter(|name| !name.is_empty())
-            .map(|name| shorten(&name, LONGEST_NAME, &style.text("…"), Cut::Middle))
+            .map(|name| shorten(&name, LONGEST_NAME, &style.text("…"), ShortenAt::Middle))
             .collect();
         let mut seen = HashSet::new();
         let names: Vec<String> =
@@ -235,7 +235,7 @@ impl Table {
     }
 
     /// Natural widths; on a narrow terminal what fits.
-    fn layout(&self, style: &Style) -> Layout {
+    fn layout(&self, style: &Style) -> TableLayout {
         let width_of = |text: &str| style.text(text).width();
         let mut body = vec![0; self.columns.len()];
         for row in &self.rows {
@@ -253,7 +253,7 @@ impl Table {
             self.indent + GAP * usize::saturating_sub(number, 1) + sum
         };
         let Some(limit) = style.width.filter(|&limit| total(&natural, &shown) > limit) else {
-            return Layout { widths: natural, shown };
+            return TableLayout { widths: natural, shown };
         };
         let words: Vec<usize> = self
             .columns
@@ -307,7 +307,7 @@ impl Table {
                 room -= 1;
             }
         }
-        Layout { widths, shown }
+        TableLayout { widths, shown }
     }
 
     /// Lines of heads: as many as the one with most lines has, all ending on the last one.
@@ -326,7 +326,7 @@ impl Table {
                 let lines = wrap(&column.head, is_broken.then_some(width), 0);
                 let fit = |line: &str| {
                     let line = line.replace(NO_BREAK, " ");
-                    shorten(&style.text(&line), width, &mark, Cut::Middle)
+                    shorten(&style.text(&line), width, &mark, ShortenAt::Middle)
                 };
                 lines.lines().map(fit).collect()
             })
@@ -361,7 +361,7 @@ impl Table {
             }
             let mut text = style.text(&cell.text);
             if !column.is_number() && text.width() > width {
-                let cut = column.shrinks.map_or(Cut::Middle, |(cut, _)| cut);
+                let cut = column.shrinks.map_or(ShortenAt::Middle, |(cut, _)| cut);
                 text = Cow::Owned(shorten(&text, width, &style.text("…"), cut));
             }
             let fill = width.saturating_sub(text.width());

@@ -13,12 +13,12 @@ const REQUESTS: usize = 16;
 const LINES: usize = 200;
 
 #[derive(Debug, Deserialize)]
-struct Order {
-    lines: Vec<Line>,
+struct OrderRequest {
+    lines: Vec<OrderLine>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Line {
+struct OrderLine {
     article: String,
     customer: u32,
     cents: u64,
@@ -48,17 +48,17 @@ fn serve(request: &str) -> String {
 }
 
 #[inline(never)]
-fn parse_order(request: &str) -> Option<Order> {
+fn parse_order(request: &str) -> Option<OrderRequest> {
     serde_json::from_str(request).ok()
 }
 
 #[inline(never)]
-fn sort_by_price(order: &mut Order) {
+fn sort_by_price(order: &mut OrderRequest) {
     order.lines.sort_by(|a, b| b.cents.cmp(&a.cents).then_with(|| a.article.cmp(&b.article)));
 }
 
 #[inline(never)]
-fn sum_by_customer(order: &Order) -> HashMap<u32, u64> {
+fn sum_by_customer(order: &OrderRequest) -> HashMap<u32, u64> {
     let mut sums = HashMap::new();
     for line in &order.lines {
         *sums.entry(line.customer).or_default() += line.cents;
@@ -67,7 +67,7 @@ fn sum_by_customer(order: &Order) -> HashMap<u32, u64> {
 }
 
 #[inline(never)]
-fn render_reply(order: &Order, sums: &HashMap<u32, u64>) -> String {
+fn render_reply(order: &OrderRequest, sums: &HashMap<u32, u64>) -> String {
     let mut reply = String::new();
     for line in &order.lines {
         let sum = sums.get(&line.customer).copied().unwrap_or_default();
