@@ -365,6 +365,6 @@ mod tests {
     fn more_memory_than_there_is_is_refused() {
         assert!(enough_memory(1).is_ok());
         let error = enough_memory(u64::MAX >> 30).unwrap_err().to_string();
-        assert!(error.contains("Try: --memory"), "{error}");
+        assert!(error.contains("Try: a smaller --memory"), "{error}");
     }
 }

@@ -296,9 +296,9 @@ mod tests {
     #[test]
     fn what_is_no_condition_is_told() {
         let error = |text| Condition::parse(text).unwrap_err().to_string();
-        assert!(error("new").contains("'new' where a comparison"));
-        assert!(error("new > 1x").contains("'1x' where new, old, step"));
-        assert!(error("new > 1 &&").contains("'' where a comparison"));
+        assert!(error("new").contains("found 'new', expected a comparison"));
+        assert!(error("new > 1x").contains("found '1x', expected new, old, step"));
+        assert!(error("new > 1 &&").contains("found '', expected a comparison"));
     }
 
     #[test]

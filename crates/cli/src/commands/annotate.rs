@@ -180,10 +180,10 @@ fn unknown(profile: &Profile, asked: &str, all: &[Sampled]) -> String {
     let (what, found): (_, Vec<&Sampled>) = if near.is_empty() {
         ("Most samples are in", all.iter().collect())
     } else {
-        ("Near is", near.into_iter().map(|(_, one)| one).collect())
+        ("Similar:", near.into_iter().map(|(_, one)| one).collect())
     };
     format!(
-        "no sampled function is called {}. {what} {}. Try: pmuscope report --by function --limit all",
+        "no sampled function is named {}. {what} {}. Try: pmuscope report --by function --limit all",
         escape(asked),
         listed(found.into_iter().map(|one| (name(one), one.samples)))
     )

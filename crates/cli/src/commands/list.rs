@@ -79,7 +79,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let wanted = RegexBuilder::new(pattern).case_insensitive(true).build().map_err(|error| {
         let why = error.to_string();
         let why = why.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
-        bad_input(format!("'{}' is no regular expression: {why}", escape(pattern)))
+        bad_input(format!("'{}' is not a regular expression: {why}", escape(pattern)))
     })?;
     let is_wanted = |name: &str| wanted.is_match(name);
     let mut all = inventory(&catalog, &is_wanted);

@@ -255,7 +255,7 @@ impl View {
             };
             if !profile.events.iter().any(is_there) {
                 return Err(bad_input(format!(
-                    "no sampled function is called {name}. Try: pmuscope report --by function --limit all"
+                    "no sampled function is named {name}. Try: pmuscope report --by function --limit all"
                 )));
             }
         }

@@ -84,7 +84,7 @@ fn a_recording_made_in_a_guest_is_read_outside() {
     outcome.exits(7).complains("pmuscope.data (");
     assert!(!scratch.path("load.old").exists(), "what was only taken along does not come back");
     let report = scratch.pmuscope(["report", "--no-symbol-cache"]);
-    report.exits(0).prints("load").prints("2 CPUs (2 nodes)");
+    report.exits(0).prints("load").prints("2 CPUs (2 NUMA nodes)");
     let emulated = outcome.stderr.contains("emulated");
     assert_eq!(report.stdout.contains("emulated (QEMU TCG)"), emulated, "{report}");
 }

@@ -79,13 +79,13 @@ fn records_that_wait_take_no_more_than_the_limit_and_none_is_lost() {
     assert!(peak < LIMIT + PROGRAM, "{} MiB\n{report}", peak / MIB);
     assert!(report.contains("4,000 samples"), "{report}");
     assert!(
-        report.contains("put in order within 32 MiB") && report.contains("PMUSCOPE_MEMORY"),
+        report.contains("ordered within 32 MiB") && report.contains("PMUSCOPE_MEMORY"),
         "{report}"
     );
     let (listed, peak) = run(&scratch, &["script", "x.data", "-F", "time"]);
     assert!(peak < LIMIT + PROGRAM, "{} MiB", peak / MIB);
     assert_eq!(listed.lines().filter(|line| line.trim_end().ends_with(':')).count() as u64, count);
-    assert!(listed.contains("put in order within 32 MiB"), "no note");
+    assert!(listed.contains("ordered within 32 MiB"), "no note");
 }
 
 #[test]

@@ -211,7 +211,7 @@ fn what_a_killed_balance_pinned_is_restored(scratch: &Scratch, outcome: &Outcome
         outcome.prints(&format!("no {case}: {status}\n"));
     }
     outcome.prints("small budget: 2\n").complains("there is no process 99999");
-    outcome.complains("must be at least 4194304").complains("it printed no number");
+    outcome.complains("a budget of at least 4194304").complains("it printed no number");
     outcome.complains("cannot open cgroup no/such");
     // It ended in the middle: what was seen is told.
     let ended = json(scratch, "ended.json");

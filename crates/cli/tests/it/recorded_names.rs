@@ -69,7 +69,7 @@ fn overloads_are_one_row_that_says_so_or_rows_with_parameters() {
     }
     std::fs::write(scratch.path("x.data"), file.file()).unwrap();
     let report = scratch.pmuscope(["report", "-i", "x.data"]);
-    report.exits(0).prints("1 function name stands for 2 overloads").prints("--signatures");
+    report.exits(0).prints("1 function name combines 2 overloads").prints("--signatures");
     assert!(!report.stdout.contains("work("), "{report}");
     let apart = scratch.pmuscope(["report", "-i", "x.data", "--signatures"]);
     apart.exits(0).prints("work(int)").prints("work(long, char)");

@@ -128,7 +128,9 @@ fn filters_fields_and_forms() {
     };
     let by_cpu: usize = cpus.iter().map(|cpu| lines_of(&["-C", &cpu.to_string()])).sum();
     assert_eq!(by_cpu, samples.len());
-    let tid = samples[0]["tid"].as_i64().unwrap();
+    // The kernel gives -1 for a thread that is ending.
+    let tid = samples.iter().find_map(|sample| sample["tid"].as_i64().filter(|tid| *tid >= 0));
+    let tid = tid.unwrap();
     let expected = samples.iter().filter(|sample| sample["tid"].as_i64() == Some(tid)).count();
     assert_eq!(lines_of(&["--tid", &tid.to_string()]), expected);
     let comm = samples[0]["comm"].as_str().unwrap();

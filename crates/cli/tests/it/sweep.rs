@@ -151,7 +151,7 @@ fn slots_are_refused_in_one_sentence_where_the_pmu_does_not_count_them() {
         eprintln!("skipped: this machine has a PMU");
     } else {
         let refused = sweep(&scratch, &["--topdown"], &["true"]);
-        refused.exits(3).prints_nothing().complains("--topdown: this machine shows no counters");
+        refused.exits(3).prints_nothing().complains("--topdown: no hardware PMU");
         assert_eq!(refused.stderr.lines().count(), 1, "{refused}");
     }
     sweep(&scratch, &["--topdown", "-e", "cycles"], &["true"]).exits(2);

@@ -117,7 +117,7 @@ fn what_is_no_command_ends_it_before_the_first_run() {
     with("./absent -x").exits(127).complains("cannot start ./absent");
     with("cat a | wc").exits(2).complains("Try: sh -c");
     with("LANG=C ls").exits(2).complains("Try: env LANG=C");
-    with("echo 'a").exits(2).complains("not closed");
+    with("echo 'a").exits(2).complains("unclosed quote");
     scratch.pmuscope(["stat", "--vs", "true"]).exits(2).complains("-- CMD A");
     let intervals = ["-I", "100", "--vs", "true"];
     stat(&scratch, &intervals, &forks(1)).exits(2).complains("Try: --json=FILE");

@@ -246,7 +246,7 @@ fn a_function_from_inside_has_the_samples_of_its_addresses_and_lines() {
     let text = annotate(&["integer_divis"]);
     text.exits(0).is_silent().prints("of function").prints("instruction").prints("div");
     let none = annotate(&["integer_division", "--objdump", "no-such-program"]);
-    none.exits(1).prints("there is no no-such-program").prints("apt install binutils");
+    none.exits(1).prints("no-such-program is not installed").prints("apt install binutils");
 }
 
 #[test]
@@ -258,7 +258,7 @@ fn a_function_that_is_not_the_only_one_or_none_is_told() {
         let args = [&["report", "x.data", "--annotate"], args].concat();
         scratch.pmuscope(args).exits(2).prints_nothing().complains(why);
     };
-    wrong(&["integer_divison"], "Near is pmuscope");
+    wrong(&["integer_divison"], "Similar: pmuscope");
     wrong(&["i"], "sampled functions have i in their names");
     wrong(&["integer_division", "--dso", "libc.so.6"], "Try: --dso pmuscope");
     wrong(&["integer_division", "--format", "html"], "for text, JSON, CSV and TSV only");

@@ -284,7 +284,7 @@ fn lists_are_chosen_for_the_cpu() {
     assert_eq!(cascade.named("L2_RQSTS.DEMAND_DATA_RD_MISS")[0].terms, "event=0x99,umask=0x21");
     let none = lists(&x86(0x55, 4));
     assert!(none.is_empty());
-    assert!(none.notes()[0].contains("for this CPU, GenuineIntel-6-55-4"), "{:?}", none.notes());
+    assert!(none.notes()[0].contains("for this CPU (GenuineIntel-6-55-4)"), "{:?}", none.notes());
     let all = Lists::load(dir.path(), None, None).unwrap();
     assert!(all.len() > haswell.len());
 }
@@ -330,7 +330,7 @@ fn lists_of_arm_are_for_the_cores_that_they_name() {
     assert_eq!((on_n1.named("OF_N1").len(), on_n1.named("KITE_LOAD").len()), (1, 0));
     // What only another core's list has is no event here, and the reason names both.
     let why = error("KITE_LOAD", &arm().with_lists(on_n1));
-    assert!(why.contains("in a list for Cortex-R82 (implementer 0x41 part 0xd15)"), "{why}");
+    assert!(why.contains("is listed for Cortex-R82 (implementer 0x41 part 0xd15)"), "{why}");
     assert!(why.contains("this CPU is Arm implementer 0x41 part 0xd0c r3p1"), "{why}");
     // QEMU's own core, AMD's, one that nobody knows: nothing is for them.
     let others = [

@@ -188,7 +188,7 @@ fn sleepers_small_ones_and_one_node_are_left_alone() {
         change(&mut view);
         reason(&decided(&view)).to_owned()
     };
-    assert!(told(&|view| view.processes[0].threads[0].busy = 0.01).contains("sleeps"));
+    assert!(told(&|view| view.processes[0].threads[0].busy = 0.01).contains("idle"));
     assert!(told(&|view| view.processes[0].bytes = vec![0, 4096]).contains("4 KiB"));
     assert!(told(&|view| view.processes[0].cpus = vec![0, 0]).contains("cpuset"));
     assert!(told(&|view| view.processes[0].memory_allowed = vec![false; 2]).contains("cpuset"));
@@ -203,7 +203,7 @@ fn memory_does_not_go_where_it_has_no_room() {
     bound.cpus = vec![4, 0];
     let mut view = View { nodes: nodes(2, 4), processes: vec![bound] };
     view.nodes[0].free_bytes = 500 * MIB;
-    assert!(reason(&decided(&view)).contains("no room"));
+    assert!(reason(&decided(&view)).contains("does not fit"));
     // One by one they fit, together they do not.
     let mut pair = View {
         nodes: nodes(3, 4),

@@ -167,7 +167,7 @@ mod tests {
         for to in ["theirs", "nothing"] {
             std::os::unix::fs::symlink(to, &path).unwrap();
             let refused = Previous::keep(&path, Replace::Anything).unwrap_err().to_string();
-            assert!(refused.contains("x is a symbolic link"), "{refused}");
+            assert!(refused.contains("x: it is a symbolic link"), "{refused}");
             fs::remove_file(&path).unwrap();
         }
         assert_eq!(listing(dir.path()), ["theirs=1"]);

@@ -155,56 +155,56 @@ fn a_server_seen_by_a_user() {
                pmuscope …                  what for
       blocked  record -a                   the whole machine                no events for other processes [1]
       blocked  record -G CGROUP            a service or container           no events for other processes [1]
-      blocked  record --own-cgroup -- CMD  its short-lived processes        no events for other processes [1], no cgroup to make [3]
+      blocked  record --own-cgroup -- CMD  its short-lived processes        no events for other processes [1], cannot create cgroups [3]
       blocked  record --strobe             counters of one function         no events for other processes [1]
       blocked  record -e cpu-clock:k       time in the kernel               no kernel samples [1]
-      blocked  record -e SYSTEM:NAME       tracepoints                      no names of tracepoints [5], no tracepoints [1]
-      blocked  top                         what runs now                    no events for other processes [1]
-      blocked  stat -a                     what the machine does            no events for other processes [1]
-      blocked  bench capture               what recording costs here        no events for other processes [1]
+      blocked  record -e SYSTEM:NAME       tracepoints                      no tracepoint names [5], no tracepoints [1]
+      blocked  top                         hot spots of the machine now     no events for other processes [1]
+      blocked  stat -a                     counts of the machine            no events for other processes [1]
+      blocked  bench capture               recording overhead here          no events for other processes [1]
       limited  record -- CMD               a program you start              user space only [1]
       limited  record -p PID               a running process                user space only [1], your own processes only [2]
       limited  record -e cycles            hardware counters                one counter fewer on every CPU [4]
-      limited  record -g                   call chains                      user frames only [1]
-      limited  record --off-cpu -- CMD     where threads wait               no stacks of waits [1], not told who wakes [5][1]
-      limited  top -p PID                  what a process does now          user space only [1], your own processes only [2]
-      limited  stat -- CMD                 what a command takes             user space only [1]
+      limited  record -g                   call stacks                      user frames only [1]
+      limited  record --off-cpu -- CMD     where threads wait               no stacks of waits [1], no wakers [5][1]
+      limited  top -p PID                  hot spots of a process now       user space only [1], your own processes only [2]
+      limited  stat -- CMD                 counts of a command              user space only [1]
       limited  sweep -e REGEX -- CMD       every event, per unit of work    user space only [1]
-      limited  sweep --topdown -- CMD      slots of the pipeline            one counter fewer on every CPU [4]
-      limited  watch EXPR -- CMD           who writes a variable            no values, call chains, conditions [6]
-      limited  numa advise -p PID          what would be better             your own processes only [7]
-      limited  numa balance -p PID         threads and pages to nodes       your own processes only [7]
-      limited  report                      functions by name                kernel functions of new recordings unnamed [8]
-      limited  script                      every sample, one by one         kernel functions of new recordings unnamed [8]
-      limited  bundle                      a recording for another machine  kernel functions of new recordings unnamed [8]
-      limited  diff                        what changed between recordings  kernel functions of new recordings unnamed [8]
+      limited  sweep --topdown -- CMD      pipeline slots (top-down)        one counter fewer on every CPU [4]
+      limited  watch EXPR -- CMD           writes to a variable             no values, call stacks, conditions [6]
+      limited  numa advise -p PID          better placement                 your own processes only [7]
+      limited  numa balance -p PID         threads and pages on nodes       your own processes only [7]
+      limited  report                      functions by name                no kernel symbols in new recordings [8]
+      limited  script                      individual samples               no kernel symbols in new recordings [8]
+      limited  bundle                      a recording for another machine  no kernel symbols in new recordings [8]
+      limited  diff                        changes between recordings       no kernel symbols in new recordings [8]
       works    record -b                   branch stacks
-      works    record -e mem:ADDR:w        who writes an address
+      works    record -e mem:ADDR:w        writes to an address
       works    record -F 25000             high rates
       works    record --aio                asynchronous writing
       works    record -z                   compressed files
       works    record --affinity=node      readers and buffers by node
-      works    numa show                   nodes, and what lies where
+      works    numa show                   NUMA nodes and their memory
       works    lab run                     other kernels, nodes, CPUs
       works    compare                     result files side by side
-      works    workload                    programs under test
+      works    workload                    test programs
 
     Causes and fixes
       [1] kernel.perf_event_paranoid is 2 and pmuscope has no CAP_PERFMON (root has it)
           sudo sysctl kernel.perf_event_paranoid=-1
       [2] processes of other users need CAP_PERFMON or CAP_SYS_PTRACE (root has it)
           sudo pmuscope … -p PID
-      [3] only root may make cgroups here
+      [3] only root may create cgroups here
           sudo pmuscope …
       [4] the NMI watchdog holds a counter on every CPU
           sudo sysctl kernel.nmi_watchdog=0
       [5] tracefs is not mounted
           sudo mount -t tracefs nodev /sys/kernel/tracing
-      [6] BPF programs take CAP_BPF and CAP_PERFMON (root has it)
+      [6] BPF programs need CAP_BPF and CAP_PERFMON (root has it)
           sudo pmuscope watch …
-      [7] pages of other users' processes take CAP_SYS_PTRACE, and to be moved CAP_SYS_NICE (root has it)
+      [7] pages of other users' processes need CAP_SYS_PTRACE to be read and CAP_SYS_NICE to be moved (root has it)
           sudo pmuscope numa … -p PID
-      [8] kernel addresses take perf_event_paranoid 1 or CAP_SYSLOG (root has it)
+      [8] kernel addresses need perf_event_paranoid 1 or CAP_SYSLOG (root has it)
           sudo sysctl kernel.perf_event_paranoid=1
 
     Processor

@@ -70,7 +70,7 @@ fn memory_on_another_node() {
     overhead: 0.90% of one CPU · 21 snapshots, 86,016 pages queried · 5,210 minor faults sampled, 1 in 7 · lost 3 · throttled 0
 
     compact: threads to node 1, where the memory is
-      - locality is 0.02, and 2% of the sampled uses were local
+      - locality 0.02, and 2% of the sampled accesses were local
       - 98% of its memory and 0% of its running time are on node 1, which has room for all of it
 
     NUMA nodes: busy CPUs and memory, means over 5.00 s
@@ -87,9 +87,9 @@ fn memory_on_another_node() {
       bandwidth         - (this machine shows no counters of its memory controllers)
 
     To try
-      taskset -apc 4-7 4711                      all its threads to that node
-      pmuscope numa balance -p 4711 --dry-run    what pmuscope would move, without doing it
-      numactl --cpunodebind=1 --preferred=1 CMD  the same from the next start on
+      taskset -apc 4-7 4711                      moves all its threads to that node
+      pmuscope numa balance -p 4711 --dry-run    shows what pmuscope would move, without moving it
+      numactl --cpunodebind=1 --preferred=1 CMD  does the same at the next start
     ");
 }
 
@@ -112,7 +112,7 @@ fn too_little_to_say_anything_on_a_terminal_without_unicode() {
       as local
 
     not enough evidence
-      - its threads ran for 0% of a CPU: what hardly runs hardly uses memory
+      - its threads used 0% of a CPU: too little to matter for memory
 
     NUMA nodes: busy CPUs and memory, means over 5.00 s
                                             own                            allowed
@@ -128,6 +128,7 @@ fn too_little_to_say_anything_on_a_terminal_without_unicode() {
       bandwidth         - (this machine shows no counters of its memory controllers)
 
     To try
-      pmuscope numa advise -p 4711 --seconds 30  looks longer; best while it works
+      pmuscope numa advise -p 4711 --seconds 30
+          observes longer; best while it is busy
     ");
 }

@@ -341,7 +341,7 @@ mod tests {
     #[test]
     fn what_was_done_and_what_would_be() {
         insta::assert_snapshot!(text(false), @r"
-        2 processes on 2 NUMA nodes, 20.0 s · judged by locality alone · speed was not measured · emulated (QEMU TCG)
+        2 processes on 2 NUMA nodes, 20.0 s · judged by locality only · speed was not measured · emulated (QEMU TCG)
         overhead: 200 ms CPU time (1.0% of one CPU) · moved 32 MiB (at most 64 MiB/s) · kept 1, undone 0 · time limit reached
 
         process  name   locality before  after   moved  stayed  threads
@@ -352,7 +352,7 @@ mod tests {
         process 4712 was left alone: it sleeps
         ");
         insta::assert_snapshot!(text(true), @r"
-        2 processes on 2 NUMA nodes, 20.0 s · judged by locality alone · speed was not measured · emulated (QEMU TCG)
+        2 processes on 2 NUMA nodes, 20.0 s · judged by locality only · speed was not measured · emulated (QEMU TCG)
         overhead: 200 ms CPU time (1.0% of one CPU) · time limit reached
 
         process  name   locality before  after   moved  stayed  threads

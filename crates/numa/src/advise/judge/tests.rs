@@ -115,7 +115,7 @@ fn what_the_user_knows_of_sharing_decides() {
     wide.shares = Some(true);
     let advice = judge(&wide);
     assert_eq!(advice.verdict, Verdict::Interleave { nodes: vec![0, 1] });
-    assert!(advice.reasons[1].contains("as was said"), "{advice:?}");
+    assert!(advice.reasons[1].contains("as given by --sharing"), "{advice:?}");
     wide.shares = Some(false);
     assert_eq!(verdict(&wide), Verdict::SpreadThreads { nodes: vec![0, 1] });
 }

@@ -121,9 +121,9 @@ fn what_is_missing_is_told_with_what_to_do() {
     for (why, words) in [
         (state, "report on the machine and kernel that recorded"),
         (kernel, "run report as root on a kernel with /proc/kcore"),
-        (NoInstructions::Code(NoCode::InMemory), "a runtime made it in memory"),
+        (NoInstructions::Code(NoCode::InMemory), "a JIT runtime generated it in memory"),
         (NoInstructions::Code(NoCode::NoRange), "install its debug package"),
-        (NoInstructions::NoFile, "its code lies in no file"),
+        (NoInstructions::NoFile, "no file contains its code"),
     ] {
         let text = self::text(Err(why), Ok(source()), false);
         assert!(text.contains(words), "{text}");
