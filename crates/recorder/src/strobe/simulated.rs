@@ -46,12 +46,15 @@ struct SimulatorState {
     /// Counts that another task's turn takes from us, at the call of that number.
     preempted: BTreeMap<u64, u64>,
     calls: u64,
+    opened: u64,
     /// Records of samples.
     sampled: Vec<u8>,
 }
 
 #[derive(Debug)]
 struct SimulatedEvent {
+    /// Number of the call that opened it. Descriptors are no order: tests that run at the same time share them.
+    opened: u64,
     leader: Option<RawFd>,
     enabled: bool,
     period: u64,
@@ -117,7 +120,10 @@ impl Pmu {
 
     /// Periods in force, by order of opening.
     pub(crate) fn periods(&self) -> Vec<u64> {
-        self.state().events.values().map(|event| event.period).collect()
+        let state = self.state();
+        let mut events: Vec<&SimulatedEvent> = state.events.values().collect();
+        events.sort_by_key(|event| event.opened);
+        events.into_iter().map(|event| event.period).collect()
     }
 
     fn call<T>(&self, act: impl FnOnce(&mut SimulatorState) -> T) -> T {
@@ -171,13 +177,19 @@ impl SimulatorState {
         due.into_iter().for_each(|(fd, leader)| self.sample(fd, leader));
     }
 
+    /// Counts and ids of a group, its leader first, as the kernel has them.
+    fn members(&self, leader: RawFd) -> Vec<(u64, u64)> {
+        let is_member = |(fd, event): &(&RawFd, &SimulatedEvent)| {
+            **fd == leader || event.leader == Some(leader)
+        };
+        let mut members: Vec<_> = self.events.iter().filter(is_member).collect();
+        members.sort_by_key(|(_, event)| event.opened);
+        members.into_iter().map(|(fd, event)| (event.count, *fd as u64)).collect()
+    }
+
     /// Header, id, ip, pid and tid, time, CPU, members, and a count and an id of each.
     fn sample(&mut self, fd: RawFd, leader: RawFd) {
-        let events = self.events.iter();
-        let members: Vec<(u64, u64)> = events
-            .filter(|(fd, event)| **fd == leader || event.leader == Some(leader))
-            .map(|(fd, event)| (event.count, *fd as u64))
-            .collect();
+        let members = self.members(leader);
         let mut record = RecordBuilder::new(&mut self.sampled, kind::SAMPLE, 2);
         for word in [fd as u64, 0x4000, 1, clock_ns(1), 0, members.len() as u64] {
             record = record.u64(word);
@@ -202,7 +214,10 @@ impl Kernel for Pmu {
             return Err(io::Error::from_raw_os_error(libc::ENOENT));
         }
         let fd: OwnedFd = File::open("/dev/null")?.into();
+        let mut state = self.state();
+        state.opened += 1;
         let event = SimulatedEvent {
+            opened: state.opened,
             leader: group.map(|leader| leader.as_raw_fd()),
             enabled: !attr.flags.contains(AttrFlags::DISABLED),
             period: attr.sample,
@@ -210,7 +225,6 @@ impl Kernel for Pmu {
             count: 0,
             dead: false,
         };
-        let mut state = self.state();
         if group.is_none() {
             // The number was that of a leader before, which was closed together with its group.
             state.events.retain(|_, event| event.leader != Some(fd.as_raw_fd()));
@@ -250,13 +264,8 @@ impl Kernel for Pmu {
     fn read(&self, event: BorrowedFd<'_>, words: &mut [u64]) -> io::Result<usize> {
         let leader = event.as_raw_fd();
         self.call(|state| {
-            let members = || {
-                let is_member = |(fd, event): &(&RawFd, &SimulatedEvent)| {
-                    **fd == leader || event.leader == Some(leader)
-                };
-                state.events.iter().filter(is_member)
-            };
-            let count = members().count();
+            let members = state.members(leader);
+            let count = members.len();
             if self.counters.is_some_and(|counters| count > counters) {
                 return Ok(0);
             }
@@ -265,8 +274,8 @@ impl Kernel for Pmu {
                 return Ok(1);
             }
             words[0] = count as u64;
-            for (pair, (fd, event)) in words[1..].chunks_exact_mut(2).zip(members()) {
-                pair.copy_from_slice(&[event.count, *fd as u64]);
+            for (pair, (count, id)) in words[1..].chunks_exact_mut(2).zip(members) {
+                pair.copy_from_slice(&[count, id]);
             }
             Ok(1 + 2 * count)
         })
