@@ -157,7 +157,7 @@ fn slots_are_refused_in_one_sentence_where_the_pmu_does_not_count_them() {
     sweep(&scratch, &["--topdown", "-e", "cycles"], &["true"]).exits(2);
     skip_unless!(need_pmu_guest());
     let refused = in_guest(&scratch, 1, &["sweep", "--topdown", "--", "pmuscope", "--version"]);
-    let sentence = " does not have op_retired, op_spec, slots-per-cycle \
+    let sentence = " lacks op_retired, op_spec, slots-per-cycle \
                     (caps/slots in sysfs), stall_slot";
     refused.exits(3).complains(sentence);
 }
