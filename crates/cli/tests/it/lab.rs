@@ -190,7 +190,7 @@ fn full_kernels_and_settings_make_a_table() {
     outcome
         .exits(1)
         .prints("6.12 kernel.numa_balancing=1")
-        .prints("2 of 2 runs failed: in the guest");
+        .prints("2 of 2 runs failed: the guest failed");
     outcome.prints("instructions").prints("2,000").complains("8/8 ");
     let text = std::fs::read(scratch.path("runs.json")).unwrap();
     let json: serde_json::Value = serde_json::from_slice(&text).unwrap();

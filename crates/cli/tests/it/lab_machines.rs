@@ -113,7 +113,7 @@ fn full_root_is_not_needed() {
     command.args(["run", "--nodes", "2", "--", "record", "-a", "-e", "cpu-clock:k", "--"]);
     command.args(["pmuscope", "workload", "stencil", "--size", "64", "--seconds", "1"]);
     Outcome::of(&mut command).exits(0).complains("guest of Linux 6.1").complains("pmuscope.data (");
-    scratch.pmuscope(["report"]).exits(0).prints("2 CPUs (2 nodes)");
+    scratch.pmuscope(["report"]).exits(0).prints("2 CPUs (2 NUMA nodes)");
 }
 
 #[test]

@@ -153,5 +153,5 @@ pmuscope record -a -e cpu-clock -F 100 -- pmuscope workload stencil --size 64 --
     let info = Recording::at(scratch.path("pmuscope.data")).info();
     assert_eq!((info.machine.cpus, info.machine.nodes, info.rings.len()), (64, 4, 64));
     assert!(info.samples() > 100 && info.lost() == Some(0), "{info:?}");
-    scratch.pmuscope(["report"]).exits(0).prints("64 CPUs (4 nodes)");
+    scratch.pmuscope(["report"]).exits(0).prints("64 CPUs (4 NUMA nodes)");
 }
