@@ -261,9 +261,7 @@ impl<F: Formats> OutputArgs<F> {
         };
         let other = asked.next().map(|(other, ..)| other).or(self.format.map(|_| "format"));
         if let Some(other) = other {
-            return Err(bad_input(format!(
-                "--{name} and --{other} name two forms of one result. Try: one of them"
-            )));
+            return Err(two_forms(name, other));
         }
         if let (Some(one), Some(two)) = (file, &self.output) {
             let (one, two) = (one.display(), two.display());
@@ -283,38 +281,46 @@ impl<F: Formats> OutputArgs<F> {
     /// If nothing names the form of a file.
     pub(crate) fn results(&self) -> anyhow::Result<Results> {
         let mut results = Results::default();
-        for (name, _, file) in self.of_forms() {
-            let file = file.map(Path::to_owned);
-            match name {
-                "json" => (results.printed, results.json) = (file.is_none(), file),
-                "csv" => results.csv = Some(file),
-                _ => results.html = file,
+        // Forms without a file of their own: one at most, for `-o`, else for standard output.
+        let mut without: Vec<(&str, Format)> = Vec::new();
+        for (name, format, file) in self.of_forms() {
+            match file {
+                Some(file) => results.add(format, file)?,
+                None => without.push((name, format)),
             }
         }
-        match self.format {
-            Some(Format::Json) => results.printed = true,
-            Some(Format::Csv) => results.csv = Some(None),
-            _ => {}
+        without.extend(self.format.map(|format| ("format", format)));
+        if let [(one, _), (other, _), ..] = without[..] {
+            return Err(two_forms(one, other));
         }
-        let is_page = self.format == Some(Format::Html) || matches!(self.html, Some(None));
-        let is_lines = matches!(results.csv, Some(None));
         let file = self.output.as_deref();
-        match file.filter(|file| !is_stdout(file)) {
-            None if is_page => return Err(needs_a_file()),
-            None => results.text = file.map(Path::to_owned),
-            Some(file) if is_page => results.html = Some(file.to_owned()),
-            Some(file) if is_lines => results.csv = Some(Some(file.to_owned())),
-            Some(file) if results.printed || self.format.is_some() => {
-                results.text = Some(file.to_owned());
+        match (without.first(), file.filter(|file| !is_stdout(file))) {
+            (Some((_, Format::Html)), None) => return Err(needs_a_file()),
+            (Some((_, Format::Svg)), None) => {
+                return Err(bad_input("--format svg needs its file. Try: -o x.svg"));
             }
-            Some(file) => match Format::choose(None, Some(file), F::ALL) {
-                Ok(format) => results.add(format, file),
+            (Some((_, Format::Csv)), None) => results.csv = Some(None),
+            (Some((_, format @ (Format::Csv | Format::Html | Format::Svg))), Some(file)) => {
+                results.add(*format, file)?;
+            }
+            // What is printed goes to the file, once, at the end: JSON too.
+            (Some((_, format)), _) => {
+                results.printed = *format == Format::Json;
+                results.text = file.map(Path::to_owned);
+            }
+            (None, None) => results.text = file.map(Path::to_owned),
+            (None, Some(file)) => match Format::choose(None, Some(file), F::ALL) {
+                Ok(format) => results.add(format, file)?,
                 Err(_) if F::OTHER.is_some() => results.other = Some(file.to_owned()),
                 Err(error) => return Err(error),
             },
         }
         Ok(results)
     }
+}
+
+fn two_forms(one: &str, other: &str) -> anyhow::Error {
+    bad_input(format!("--{one} and --{other} name two forms of one result. Try: one of them"))
 }
 
 /// Files of a command that writes several results at once.
@@ -337,15 +343,19 @@ pub(crate) struct Results {
 }
 
 impl Results {
-    fn add(&mut self, format: Format, file: &Path) {
-        let file = Some(file.to_owned());
-        match format {
-            Format::Json => self.json = file,
-            Format::Html => self.html = file,
-            Format::Svg => self.svg = file,
-            Format::Csv => self.csv = Some(file),
-            _ => self.text = file,
-        }
+    /// # Errors
+    /// If the form has a file already.
+    fn add(&mut self, format: Format, file: &Path) -> anyhow::Result<()> {
+        let before = match format {
+            Format::Json => self.json.replace(file.to_owned()),
+            Format::Html => self.html.replace(file.to_owned()),
+            Format::Svg => self.svg.replace(file.to_owned()),
+            Format::Csv => self.csv.replace(Some(file.to_owned())).flatten(),
+            _ => self.text.replace(file.to_owned()),
+        };
+        let Some(before) = before else { return Ok(()) };
+        let (one, two) = (before.display(), file.display());
+        Err(bad_input(format!("{one} and {two} are two files of one form. Try: one of them")))
     }
 }
 

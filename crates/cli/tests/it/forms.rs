@@ -60,6 +60,8 @@ fn the_ending_names_the_form_and_format_overrides_it() {
         ("numa show --json=n.json", "n.json", "{"),
         ("numa simulate --runs 1 -o m.json", "m.json", "{"),
         ("bench region --entries 10 -r 2 -e page-faults -o r.html", "r.html", "<!DOCTYPE html>"),
+        ("stat -e page-faults -o t.txt --format json -- true", "t.txt", "{"),
+        ("bench slots --cpus 2 --tasks 2 --run-time 1 -r 1 --format svg -o v", "v", "<svg"),
     ] {
         let written = scratch.pmuscope(line.split(' '));
         written.exits(0).complains(&format!("wrote {file} ("));
@@ -75,9 +77,15 @@ fn two_forms_of_one_result_are_refused() {
         "compare a.json --json --format csv",
         "compare a.json --json=x.json -o y.json",
         "doctor --json --format text",
+        "stat -e page-faults --json --csv -- true",
+        "stat -e page-faults --csv --format json -- true",
+        "stat -e page-faults --html=x.html -o y.html -- true",
+        "sweep -e ^page-faults$ --json=x.json -o y.json -- true",
     ] {
         scratch.pmuscope(line.split(' ')).exits(2).prints_nothing().complains("Try: one of them");
     }
+    let picture = scratch.pmuscope(["bench", "slots", "--format", "svg"]);
+    picture.exits(2).prints_nothing().complains("--format svg needs its file. Try: -o x.svg");
     let unknown = scratch.pmuscope(["compare", "a.json", "-o", "x.docx"]);
     unknown.exits(2).complains("names no form").complains("Try: one of .txt, .json");
 }
