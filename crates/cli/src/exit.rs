@@ -100,7 +100,7 @@ pub(crate) fn beside_command(error: anyhow::Error) -> anyhow::Error {
     if tells || is_broken_pipe(&error) {
         return error;
     }
-    failure(Exit::Target(125), told(&error))
+    failure(Exit::Target(125), chain(&error))
 }
 
 /// [`beside_command`] where there is one.
@@ -120,7 +120,7 @@ pub(crate) fn before_command(error: anyhow::Error) -> anyhow::Error {
 
 /// The error and its causes. Many texts have their cause in them already: it is not said twice. Names of the system's
 /// errors are enough, without their numbers.
-fn told(error: &anyhow::Error) -> String {
+fn chain(error: &anyhow::Error) -> String {
     without_numbers(&with_causes(error))
 }
 
@@ -162,7 +162,7 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
         return Exit::Done.into();
     }
     // Names of files and processes are in it.
-    say!("error: {}", escape_lines(&told(error)));
+    say!("error: {}", escape_lines(&chain(error)));
     error.downcast_ref::<Failure>().map_or(Exit::BadInput, |failure| failure.exit).into()
 }
 

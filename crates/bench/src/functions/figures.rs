@@ -152,11 +152,11 @@ pub(super) fn add_recording(
     let recording = read_recording(arm.recorder, &recording_path(folder))?;
     let counts = recording.counts?;
     let missing = "the recording does not report it";
-    let told = |n: Option<u64>| n.map(|n| n as f64).ok_or(missing.to_owned());
+    let count = |n: Option<u64>| n.map(|n| n as f64).ok_or(missing.to_owned());
     let mut add =
         |metric, unit, origin, value| file.add(run, labels, metric, (unit, origin), value);
     add(of_recorder::SAMPLES, "", Origin::Recording, Ok(counts.samples as f64));
-    add(of_recorder::LOST, "", Origin::Recording, told(counts.lost));
+    add(of_recorder::LOST, "", Origin::Recording, count(counts.lost));
     add(of_recorder::THROTTLED, "", Origin::Recording, Ok(counts.throttled as f64));
     add(of_recorder::FILE_SIZE, "B", Origin::Kernel, Ok(recording.file_size as f64));
     if let Some(analysis) = analysis {

@@ -94,11 +94,11 @@ impl FunctionsBench {
             failure = why.map(|why| format!("the analysis failed: {why}"));
             analysis = Some(read);
         }
-        let told = match failure {
+        let counts = match failure {
             Some(why) => Err(why),
             None => add_figures(bench, arm, analysis.as_ref()),
         };
-        Ok(Some((outcome, told)))
+        Ok(Some((outcome, counts)))
     }
 
     /// Runs a program to its end or that of our patience; what it said, and why it failed.
@@ -176,12 +176,12 @@ impl Benchmark for FunctionsBench {
         planned: &Planned,
         bench: &mut Bench<'_>,
     ) -> Result<bool, BenchError> {
-        let Some((outcome, told)) = self.record(arm, planned, bench)? else { return Ok(false) };
+        let Some((outcome, counts)) = self.record(arm, planned, bench)? else { return Ok(false) };
         let took = (outcome.started, outcome.wall_s);
         let run = bench.file.add_run(planned, arm.labels(), took);
-        run.exit = Some(if told.is_ok() { outcome.exit() } else { outcome.exit().max(1) });
-        run.why = told.as_ref().err().cloned();
-        self.calls = told.ok().filter(|_| arm.only.is_none()).or(self.calls.take());
+        run.exit = Some(if counts.is_ok() { outcome.exit() } else { outcome.exit().max(1) });
+        run.why = counts.as_ref().err().cloned();
+        self.calls = counts.ok().filter(|_| arm.only.is_none()).or(self.calls.take());
         let of_round = bench.file.runs.iter().filter(|run| run.round == Some(planned.round));
         if let (true, Some(calls)) = (of_round.count() == self.arms, &self.calls) {
             truth::add_shares(bench.file, planned.round, calls);

@@ -188,15 +188,15 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_named() {
-        let told = |text: &str| read(text).unwrap_err().to_string();
+        let error = |text: &str| read(text).unwrap_err().to_string();
         let test = |more: &str| format!("[[test]]\nname = \"a\"\nkind = \"bandwidth\"\n{more}");
-        assert!(told("").contains("[[test]]"));
-        assert!(told("speed = 3").contains("speed"));
-        assert!(told(&test("colour = 1")).contains("colour"));
-        assert!(told(&test("")).contains("test a: "), "{}", told(&test("")));
-        assert!(told(&test("thread = \"1X\"")).contains("thread: 1X"));
-        assert!(told(&test("thread = \"1M\"\naccess = \"eat\"")).contains("eat"));
+        assert!(error("").contains("[[test]]"));
+        assert!(error("speed = 3").contains("speed"));
+        assert!(error(&test("colour = 1")).contains("colour"));
+        assert!(error(&test("")).contains("test a: "), "{}", error(&test("")));
+        assert!(error(&test("thread = \"1X\"")).contains("thread: 1X"));
+        assert!(error(&test("thread = \"1M\"\naccess = \"eat\"")).contains("eat"));
         let twice = test("thread = \"1M\"\n").repeat(2);
-        assert!(told(&twice).contains("two tests of this name"), "{}", told(&twice));
+        assert!(error(&twice).contains("two tests of this name"), "{}", error(&twice));
     }
 }

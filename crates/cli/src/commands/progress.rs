@@ -124,7 +124,7 @@ fn line(file: &str, stage: Stage, share: Option<f64>, elapsed: Duration) -> Stri
     }
     let left = (elapsed.as_secs_f64() * (1.0 - share) / share).ceil();
     let left = if left < 60.0 { format!("{left} s") } else { duration(left) };
-    format!("{file}: {what}, {percent} %, about {left} left")
+    format!("{file}: {what}, {percent}%, about {left} left")
 }
 
 #[cfg(test)]
@@ -136,8 +136,8 @@ mod tests {
         let line = |share, seconds| {
             line("x.data", Stage::Samples, share, Duration::from_secs_f64(seconds))
         };
-        assert_eq!(line(Some(0.25), 3.0), "x.data: counting samples, 25 %, about 9 s left");
-        assert_eq!(line(Some(0.5), 80.0), "x.data: counting samples, 50 %, about 1 min 20 s left");
+        assert_eq!(line(Some(0.25), 3.0), "x.data: counting samples, 25%, about 9 s left");
+        assert_eq!(line(Some(0.5), 80.0), "x.data: counting samples, 50%, about 1 min 20 s left");
         assert_eq!(line(Some(0.01), 3.0), "x.data: counting samples, 1 %");
         assert_eq!(line(None, 3.0), "x.data: counting samples");
     }

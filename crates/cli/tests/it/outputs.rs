@@ -304,7 +304,26 @@ fn full_a_page_sorts_filters_zooms_and_searches_without_any_network() {
         sort_and_filter(browser);
         find_from_the_table(browser);
         point_at_the_map(browser);
+        screens(browser);
     });
+}
+
+/// A telephone shows the name of a function above its numbers, with their heads; a desk the flame graph at once.
+fn screens(browser: &Browser) {
+    browser.show_as(400, "dark");
+    let row = browser.run(
+        "const row = document.querySelector('table.functions tbody tr:not([hidden])');
+         const [name, number] = ['td.name', 'td.num'].map((cell) => row.querySelector(cell));
+         const [above, below] = [name, number].map((cell) => cell.getBoundingClientRect());
+         return [above.bottom <= below.top + 1, above.right <= innerWidth && above.width > 300,
+            getComputedStyle(number, '::before').content]",
+    );
+    assert!(row[0] == true && row[1] == true, "{row}");
+    assert!(row[2].as_str().unwrap().contains("self"), "{row}");
+    browser.show_as(1400, "light");
+    let top = browser
+        .run("scrollTo(0, 0); return document.querySelector('.flame').getBoundingClientRect().top");
+    assert!(top.as_f64().unwrap() < 600.0, "{top}");
 }
 
 /// Texts of a column of the table of functions that are shown.

@@ -36,7 +36,7 @@ fn decided(view: &View) -> Decision {
 }
 
 /// `pin 1 to 0`, `move 1 0>1 64`, `interleave 1 0,1 32`, `leave 1`.
-fn told(plan: &Decision) -> Vec<String> {
+fn steps(plan: &Decision) -> Vec<String> {
     let list = |nodes: &[u32]| nodes.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
     let tell = |step: &Action| match step {
         Action::Pin { pid, nodes, hold: true, .. } => format!("hold {pid} on {}", list(nodes)),
@@ -64,7 +64,7 @@ fn threads_go_to_their_memory_where_there_is_room() {
     let wandering = process(1, &[0, 64], 3, &[0.5, 0.5], 4);
     let view = View { nodes: nodes(2, 4), processes: vec![wandering] };
     let plan = decided(&view);
-    assert_eq!(told(&plan), ["pin 1 to 1"]);
+    assert_eq!(steps(&plan), ["pin 1 to 1"]);
     assert_eq!(plan.outlook, [Outlook { pid: 1, before: Some(0.5), after: Some(1.0) }]);
 }
 
@@ -73,7 +73,7 @@ fn memory_goes_where_threads_may_run() {
     let mut bound = process(1, &[0, 64], 3, &[1.0, 0.0], 4);
     bound.cpus = vec![4, 0];
     let view = View { nodes: nodes(2, 4), processes: vec![bound] };
-    assert_eq!(told(&decided(&view)), ["pin 1 to 0", "move 1 1>0 64"]);
+    assert_eq!(steps(&decided(&view)), ["pin 1 to 0", "move 1 1>0 64"]);
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn what_is_local_is_left_alone() {
     let view =
         View { nodes: nodes(2, 4), processes: vec![process(1, &[64, 1], 3, &[1.0, 0.0], 4)] };
     let plan = decided(&view);
-    assert_eq!(told(&plan), ["leave 1"]);
+    assert_eq!(steps(&plan), ["leave 1"]);
     assert!(reason(&plan).contains("already local"));
 }
 
@@ -90,9 +90,9 @@ fn two_local_processes_on_one_node_are_parted_while_another_idles() {
     for cpus in [2, 8, 64] {
         let local = |pid| process(pid, &[256, 0], 1, &[1.0, 0.0], cpus);
         let view = View { nodes: nodes(2, cpus), processes: vec![local(1), local(2)] };
-        let told = told(&decided(&view));
-        assert_eq!(told.iter().filter(|step| step.starts_with("move")).count(), 1, "{told:?}");
-        assert_eq!(told.iter().filter(|step| step.starts_with("hold")).count(), 1, "{told:?}");
+        let steps = steps(&decided(&view));
+        assert_eq!(steps.iter().filter(|step| step.starts_with("move")).count(), 1, "{steps:?}");
+        assert_eq!(steps.iter().filter(|step| step.starts_with("hold")).count(), 1, "{steps:?}");
     }
 }
 
@@ -102,7 +102,7 @@ fn they_stay_where_the_nodes_memory_is_known_to_be_idle() {
     let mut view = View { nodes: nodes(2, 8), processes: vec![local(1), local(2)] };
     view.nodes[0].bandwidth = Some(0.1);
     view.nodes[1].bandwidth = Some(0.0);
-    assert_eq!(told(&decided(&view)), ["leave 1", "leave 2"]);
+    assert_eq!(steps(&decided(&view)), ["leave 1", "leave 2"]);
     view.nodes[0].bandwidth = Some(0.9);
     assert!(decided(&view).acts());
 }
@@ -112,7 +112,7 @@ fn a_node_that_others_keep_busy_is_no_home() {
     let mut view =
         View { nodes: nodes(2, 4), processes: vec![process(1, &[64, 0], 4, &[0.5, 0.5], 4)] };
     view.nodes[0].other_load = 4.0;
-    assert_eq!(told(&decided(&view)), ["pin 1 to 1", "move 1 0>1 64"]);
+    assert_eq!(steps(&decided(&view)), ["pin 1 to 1", "move 1 0>1 64"]);
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn four_times_four_get_a_node_each() {
 fn what_fits_no_node_is_interleaved_unless_that_is_less_local() {
     let wide = process(1, &[64, 0], 8, &[0.5, 0.5], 4);
     let view = View { nodes: nodes(2, 4), processes: vec![wide] };
-    assert_eq!(told(&decided(&view)), ["interleave 1 0,1 32"]);
+    assert_eq!(steps(&decided(&view)), ["interleave 1 0,1 32"]);
     let lucky = process(1, &[64, 0], 6, &[0.67, 0.33], 4);
     let view = View { nodes: nodes(2, 4), processes: vec![lucky] };
     let plan = decided(&view);
@@ -152,7 +152,7 @@ fn what_fits_no_node_is_interleaved_unless_that_is_less_local() {
 fn as_even_as_huge_pages_can_be_is_even() {
     let odd = process(1, &[6, 4], 8, &[0.5, 0.5], 4);
     let view = View { nodes: nodes(2, 4), processes: vec![odd] };
-    assert_eq!(told(&decided(&view)), ["interleave 1 0,1 5"]);
+    assert_eq!(steps(&decided(&view)), ["interleave 1 0,1 5"]);
     let plan = decide(&view, &Knowledge { unit: 2 * MIB, ..Knowledge::default() });
     assert!(reason(&plan).contains("already spread over nodes 0, 1"), "{plan:?}");
 }
@@ -161,7 +161,7 @@ fn as_even_as_huge_pages_can_be_is_even() {
 fn three_threads_on_nodes_of_two_cpus_take_two_nodes() {
     let view =
         View { nodes: nodes(4, 2), processes: vec![process(1, &[64, 0, 0, 0], 3, &[0.25; 4], 2)] };
-    assert_eq!(told(&decided(&view)), ["pin 1 to 0,1", "interleave 1 0,1 32"]);
+    assert_eq!(steps(&decided(&view)), ["pin 1 to 0,1", "interleave 1 0,1 32"]);
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn the_spread_takes_near_nodes() {
     let mut view =
         View { nodes: nodes(4, 2), processes: vec![process(1, &[64, 0, 0, 0], 4, &[0.25; 4], 2)] };
     view.nodes[0].distances = vec![10, 31, 31, 15];
-    assert_eq!(told(&decided(&view)), ["pin 1 to 0,3", "interleave 1 0,3 32"]);
+    assert_eq!(steps(&decided(&view)), ["pin 1 to 0,3", "interleave 1 0,3 32"]);
 }
 
 #[test]
@@ -182,17 +182,19 @@ fn private_memory_over_several_nodes_is_the_kernels_to_place() {
 
 #[test]
 fn sleepers_small_ones_and_one_node_are_left_alone() {
-    let told = |change: &dyn Fn(&mut View)| {
+    let left_alone = |change: &dyn Fn(&mut View)| {
         let mut view =
             View { nodes: nodes(2, 4), processes: vec![process(1, &[0, 64], 1, &[1.0, 0.0], 4)] };
         change(&mut view);
         reason(&decided(&view)).to_owned()
     };
-    assert!(told(&|view| view.processes[0].threads[0].busy = 0.01).contains("idle"));
-    assert!(told(&|view| view.processes[0].bytes = vec![0, 4096]).contains("4 KiB"));
-    assert!(told(&|view| view.processes[0].cpus = vec![0, 0]).contains("cpuset"));
-    assert!(told(&|view| view.processes[0].memory_allowed = vec![false; 2]).contains("cpuset"));
-    assert!(told(&|view| view.processes[0].bytes = vec![1]).contains("does not match"));
+    assert!(left_alone(&|view| view.processes[0].threads[0].busy = 0.01).contains("idle"));
+    assert!(left_alone(&|view| view.processes[0].bytes = vec![0, 4096]).contains("4 KiB"));
+    assert!(left_alone(&|view| view.processes[0].cpus = vec![0, 0]).contains("cpuset"));
+    assert!(
+        left_alone(&|view| view.processes[0].memory_allowed = vec![false; 2]).contains("cpuset")
+    );
+    assert!(left_alone(&|view| view.processes[0].bytes = vec![1]).contains("does not match"));
     let one = View { nodes: nodes(1, 4), processes: vec![process(1, &[64], 1, &[1.0], 4)] };
     assert!(reason(&decided(&one)).contains("one NUMA node"));
 }
@@ -268,7 +270,7 @@ fn any_view() -> impl Strategy<Value = View> {
 }
 
 proptest! {
-    /// Nothing less local, nothing outside of cpusets, no more than there is room for, everybody told why.
+    /// Nothing less local, nothing outside of cpusets, no more than there is room for, a reason for each.
     #[test]
     fn a_plan_keeps_its_promises(view in any_view()) {
         let plan = decided(&view);

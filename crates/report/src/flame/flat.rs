@@ -53,7 +53,8 @@ impl Flame {
         };
         let deepest = layout.boxes.iter().map(|one| one.depth).max().unwrap_or(0).min(DEEPEST);
         let legend = Some(painter.legend.clone());
-        Self { boxes: layout.boxes, total, deepest, left_out, legend, is_flat: true }
+        let hues = super::ModuleHues::default();
+        Self { boxes: layout.boxes, total, deepest, left_out, legend, hues, is_flat: true }
     }
 }
 

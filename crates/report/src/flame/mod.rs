@@ -66,6 +66,8 @@ pub struct Flame {
     pub(crate) left_out: LeftOut,
     /// What colours stand for, where they are not those of modules.
     legend: Option<Legend>,
+    /// Hues of modules, for what stands next to the picture.
+    pub(crate) hues: ModuleHues,
     is_flat: bool,
 }
 
@@ -201,7 +203,7 @@ impl Flame {
         boxes.sort_by_key(|one| (one.depth, one.start));
         let deepest = boxes.iter().map(|one| one.depth).max().unwrap_or(0);
         let legend = painter.map(|painter| painter.legend.clone());
-        Self { boxes, total, deepest, left_out, legend, is_flat: false }
+        Self { boxes, total, deepest, left_out, legend, hues, is_flat: false }
     }
 
     /// What its colours stand for, where they are not those of modules.

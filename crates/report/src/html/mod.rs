@@ -96,15 +96,15 @@ fn event_parts(
         ..Options::default()
     };
     let table = source.functions(event, options);
-    let hues = ModuleHues::new(source);
-    let rows = Functions::of_table(source, event, &table).in_colors(&hues);
+    let hues = &graph.hues;
+    let rows = Functions::of_table(source, event, &table).in_colors(hues);
     let shape = "Callers on top, callees below; width is the share of samples";
     html! {
         (contents(parts.map(|(id, name)| (format!("{id}-{at}"), name))))
-        (flame(&graph, (at, &event.name), shape, &module_colors(source, &hues, &table)))
+        (flame(&graph, (at, &event.name), shape, &module_colors(source, hues, &table)))
         (functions(&rows, at, limits.rows))
         (heat::part(source, event, at))
-        (modules::part(source, &hues, &table, at))
+        (modules::part(source, hues, &table, at))
     }
 }
 

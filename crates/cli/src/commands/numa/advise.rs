@@ -21,7 +21,7 @@ use crate::commands::target::{COMMAND, PROCESSES, TargetArgs};
 use crate::exit::{Exit, bad_input, beside, failure, not_possible};
 use crate::signals::Stop;
 
-/// Seconds to look at a process, unless told otherwise.
+/// Seconds to look at a process, by default.
 const SECONDS: f64 = 5.0;
 /// After so long it is known which of a command's processes does the work.
 const WARM_UP: Duration = Duration::from_secs(1);
@@ -81,11 +81,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
 fn of_command(args: &Args, stop: &Stop) -> anyhow::Result<Exit> {
     let Some(mut child) = program::start(&args.command)? else { return Ok(Exit::Done) };
     let found = busiest(&Machine::host(), &mut child);
-    let told = found.and_then(|pid| advise(args, pid, args.seconds.unwrap_or(MOST), stop));
+    let result = found.and_then(|pid| advise(args, pid, args.seconds.unwrap_or(MOST), stop));
     let is_over = args.seconds.is_some() || stop.asked();
     let status = program::end(&mut child, is_over)?;
     let exit = Exit::Target(status.shell());
-    Ok(if told? == Exit::Done { exit } else { exit.with_missing() })
+    Ok(if result? == Exit::Done { exit } else { exit.with_missing() })
 }
 
 /// Of the processes that a command is by now, the one that used most CPU time.

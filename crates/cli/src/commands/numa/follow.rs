@@ -23,7 +23,7 @@ use crate::commands::target::{COMMAND, PROCESSES, TargetArgs};
 use crate::exit::{Exit, bad_input, beside, not_possible};
 use crate::signals;
 
-/// Seconds that processes which run already are followed, unless told otherwise.
+/// Seconds that processes which run already are followed, by default.
 const SECONDS: f64 = 5.0;
 
 /// Which processes, and how.
@@ -73,8 +73,8 @@ impl FollowArgs {
 /// Follows what was asked for, and tells.
 pub(super) fn run(machine: &Machine, args: &FollowArgs, form: &Form) -> anyhow::Result<Exit> {
     form.check()?;
-    let told = follow(machine, args).and_then(|seen| show(machine, args, form, &seen));
-    beside(&args.command, told)
+    let result = follow(machine, args).and_then(|seen| show(machine, args, form, &seen));
+    beside(&args.command, result)
 }
 
 /// What was seen, and how it ended.
