@@ -232,9 +232,18 @@ impl<F: Formats> OutputArgs<F> {
         })
     }
 
-    /// Whether this form was asked for by its flag.
+    /// Whether this form was asked for: by its flag, by `--format`, or by the ending of `-o` where neither was given.
     pub(crate) fn asks_for(&self, format: Format) -> bool {
-        self.of_forms().any(|(_, asked, _)| asked == format)
+        let is_without = |(_, _, file): (_, _, Option<&Path>)| file.is_none();
+        let named_by_ending = self.format.is_none()
+            && !self.of_forms().any(is_without)
+            && self.output.as_deref().is_some_and(|file| {
+                !is_stdout(file)
+                    && Format::choose(None, Some(file), F::ALL).is_ok_and(|named| named == format)
+            });
+        self.format == Some(format)
+            || named_by_ending
+            || self.of_forms().any(|(_, asked, _)| asked == format)
     }
 
     /// The file of `-o`.

@@ -260,7 +260,8 @@ impl Args {
 
     /// What separates the fields of lines.
     fn separator(&self) -> Option<&str> {
-        let of_csv = || self.results.asks_for(Format::Csv).then_some(",");
+        // -j writes its lines to the file of -o, whatever that is called.
+        let of_csv = || (!self.json_lines && self.results.asks_for(Format::Csv)).then_some(",");
         self.field_separator.as_deref().or_else(of_csv)
     }
 

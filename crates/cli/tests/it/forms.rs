@@ -24,6 +24,14 @@ fn the_next_word_is_never_the_file() {
     let csv = scratch.pmuscope(["stat", "-e", "page-faults", "--csv", "sleep", "0.1"]);
     csv.exits(0).prints(",page-faults,");
     assert_eq!(std::fs::read_dir(scratch.path("")).unwrap().count(), 0);
+    let csv = scratch.pmuscope(["stat", "-e", "page-faults", "--format", "csv", "true"]);
+    csv.exits(0).prints(",page-faults,");
+    scratch.pmuscope(["stat", "-e", "page-faults", "-o", "x.csv", "true"]).exits(0);
+    let kept = std::fs::read_to_string(scratch.path("x.csv")).unwrap();
+    assert!(kept.contains(",page-faults,"), "{kept}");
+    scratch.pmuscope(["stat", "-e", "page-faults", "-j", "-o", "j.csv", "true"]).exits(0);
+    let kept = std::fs::read_to_string(scratch.path("j.csv")).unwrap();
+    assert!(kept.contains("\"event\":\"page-faults\""), "{kept}");
 }
 
 #[test]
