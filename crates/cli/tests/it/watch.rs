@@ -26,7 +26,8 @@ fn compiled(name: &str, how: &[&str]) -> PathBuf {
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/watched.c");
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let flags = ["-g", "-O1", "-fno-omit-frame-pointer", "-pthread", "-o"];
-    let compiled = Command::new("cc").args(how).args(flags).arg(&program).arg(source).status();
+    let compiled =
+        Command::new("cc").args(how).args(flags).arg(&program).arg(source).status();
     assert!(compiled.expect("a C compiler").success());
     program
 }
@@ -115,7 +116,7 @@ fn the_place_of_a_write_is_its_function_for_report_and_for_perf() {
         .pmuscope(["watch", "-o", "x.data", "counter", "--", program_text(), "2", "50"])
         .exits(0);
     scratch.pmuscope(["report", "x.data"]).exits(0).prints("step");
-    scratch.pmuscope(["report", "--call-tree", "x.data"]).exits(0).prints("work");
+    scratch.pmuscope(["report", "--call-tree", "x.data"]).exits(0).prints("work [watched]");
     skip_unless!(need_perf_that_reads(program()));
     let perf = Recording::at(scratch.path("x.data")).perf(&["script", "-F", "event,ip,sym"]);
     perf.exits(0).prints("counter").prints("step");
