@@ -6,7 +6,7 @@
 # make advisories  known faults of the crates that are used (takes cargo-deny and the network)
 # make guest-aarch64  a static one for aarch64 guests of the lab
 # make pmu-guest      the same for tests, built in less time
-# make build    target/release/pmuscope
+# make build    target/release/pmuscope and libpmuscope_c.so, for regions in C programs
 # make install PREFIX=/usr/local   it, its library, manual pages, completions; uninstall takes them away.
 #               DESTDIR= stands for the root; LIBDIR=, PYTHONDIR=, ZSHDIR= as a distribution has them
 # make packages target/packages: static tarballs for x86-64 and aarch64, a .deb, SHA256SUMS
@@ -28,10 +28,11 @@ guest_profile := release
 fuzz_clippy := CUSTOM_LIBFUZZER_PATH=/libfuzzer.a RUSTFLAGS='--cfg fuzzing' \
 	cargo clippy --locked --quiet --manifest-path fuzz/Cargo.toml --target-dir $(target)/fuzz
 
-.PHONY: build build-library install uninstall packages doc advisories need-packages demo test test-full test-user lint install-deps guest-aarch64 pmu-guest site screenshots need-site need-screenshots need-guest-aarch64 need-build need-test need-guests need-full need-demo need-lint
+.PHONY: build install uninstall packages doc advisories need-packages demo test test-full test-user lint install-deps guest-aarch64 pmu-guest site screenshots need-site need-screenshots need-guest-aarch64 need-build need-test need-guests need-full need-demo need-lint
 
+# At once, so that what both need is compiled once.
 build: need-build
-	cargo build --locked --release
+	cargo build --locked --release -p pmuscope -p pmuscope-region-c
 
 PREFIX ?= /usr/local
 installer := PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' LIBDIR='$(LIBDIR)' PYTHONDIR='$(PYTHONDIR)' \
@@ -39,15 +40,12 @@ installer := PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' LIBDIR='$(LIBDIR)' PYTHONDI
 
 # What was built before is installed: sudo make install builds nothing as root.
 install:
-	@[ -x $(target)/release/pmuscope ] && [ -f $(target)/release/libpmuscope_c.so ] || $(MAKE) build-library
+	@[ -x $(target)/release/pmuscope ] && [ -f $(target)/release/libpmuscope_c.so ] || $(MAKE) build
 	@$(installer) $(target)/release/pmuscope --libraries $(target)/release
-	@[ -n "$(DESTDIR)" ] || echo "installed below $(PREFIX). For the library: sudo ldconfig"
+	@[ -n "$(DESTDIR)" ] || echo "installed below $(PREFIX). To link with libpmuscope_c.so: sudo ldconfig"
 
 uninstall:
 	@$(installer) --remove
-
-build-library: build
-	cargo build --locked --release -p pmuscope-region-c
 
 packages: need-packages
 	scripts/package all

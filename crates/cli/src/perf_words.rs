@@ -23,25 +23,39 @@ const COMMANDS: [(&str, &str); 17] = [
     ("version", "pmuscope --version"),
 ];
 
+const TABLES: &[&str] = &["report", "top", "diff", "metrics"];
 const REPORTS: &[&str] = &["report", "top", "diff", "script", "metrics"];
 const COUNTS: &[&str] = &["stat", "record", "top", "sweep"];
 const ANY: &[&str] = &[];
 
-/// Flags of perf that have another name here, or need none: the commands that they are flags of, perf's flag, ours.
-const FLAGS: [(&[&str], &str, &str); 45] = [
+/// Flags of perf without a value that ask for what is done anyway: scripts and fingers have them, so they are taken.
+const DEFAULTS: [(&[&str], &str); 13] = [
+    (TABLES, "--stdio"),
+    (TABLES, "--stdio2"),
+    (TABLES, "--no-children"),
+    (TABLES, "-n"),
+    (TABLES, "--show-nr-samples"),
+    (TABLES, "--header"),
+    (TABLES, "-I"),
+    (TABLES, "-f"),
+    (&["script"], "-f"),
+    (&["stat"], "-B"),
+    (&["stat"], "--big-num"),
+    (ANY, "--no-pager"),
+    (&["bench numa"], "-q"),
+];
+
+/// Flags of perf that have another name here: the commands that they are flags of, perf's flag, ours.
+const FLAGS: [(&[&str], &str, &str); 38] = [
     (REPORTS, "--sort", "--by, as in --by comm,dso,sym"),
     (REPORTS, "-s", "--by, as in --by comm,dso,sym"),
+    (&["report"], "-F", "--by, or pmuscope script -F for each sample; all columns: --csv"),
+    (&["report"], "-D", "pmuscope script -D"),
+    (&["top"], "-b", "--once"),
     (REPORTS, "--fields", "--by, as in --by comm,dso,sym"),
-    (REPORTS, "--stdio", "nothing: text is what is printed. A page: -o x.html"),
-    (REPORTS, "--stdio2", "nothing: text is what is printed. A page: -o x.html"),
     (REPORTS, "--tui", "pmuscope top, or a page: pmuscope report -o x.html"),
     (REPORTS, "--gtk", "a page: -o x.html"),
-    (
-        REPORTS,
-        "--no-children",
-        "nothing: rows are in the order of self; total stands next to it where callchains were recorded",
-    ),
-    (REPORTS, "--children", "--call-tree"),
+    (REPORTS, "--children", "--by sym, which has a column of the total, or --call-tree"),
     (&["report"], "-g", "--call-tree, or a flame graph: -o x.html. Callchains: record -g"),
     (&["top"], "-g", "pmuscope record -g, then pmuscope report --call-tree"),
     (
@@ -50,8 +64,6 @@ const FLAGS: [(&[&str], &str, &str); 45] = [
         "--call-tree here; record --call-graph dwarf records the callchains",
     ),
     (&["report"], "-G", "--call-tree, callers first"),
-    (REPORTS, "-n", "nothing: numbers of samples are always shown"),
-    (REPORTS, "--show-nr-samples", "nothing: numbers of samples are always shown"),
     (REPORTS, "-S", "--symbol-filter TEXT, or --annotate FUNCTION"),
     (REPORTS, "--symbols", "--symbol-filter TEXT, or --annotate FUNCTION"),
     (REPORTS, "--symbol", "--symbol-filter TEXT, or --annotate FUNCTION"),
@@ -59,12 +71,10 @@ const FLAGS: [(&[&str], &str, &str); 45] = [
     (REPORTS, "-c", "--comm"),
     (REPORTS, "-d", "--by dso, or pmuscope report --modules"),
     (REPORTS, "--dsos", "--by dso, or pmuscope report --modules"),
-    (REPORTS, "--header", "nothing: the head is always shown; --json has all of it"),
+    (&["script"], "--header", "pmuscope script -D | head"),
     (REPORTS, "--header-only", "pmuscope script -D | head"),
-    (REPORTS, "-I", "nothing: the head is always shown; --json has all of it"),
     (REPORTS, "-T", "--by thread"),
     (REPORTS, "--threads", "--by thread"),
-    (REPORTS, "-f", "nothing: recordings of other users are read, too"),
     (REPORTS, "-k", "--symfs DIR"),
     (REPORTS, "--vmlinux", "--symfs DIR"),
     (REPORTS, "--percentage", "nothing: percentages are of what the filters leave"),
@@ -81,19 +91,16 @@ const FLAGS: [(&[&str], &str, &str); 45] = [
         "-e L1-dcache-loads,L1-dcache-load-misses,LLC-loads,LLC-load-misses; or all: pmuscope sweep -e cache",
     ),
     (&["stat"], "--topdown", "pmuscope sweep --topdown -- CMD"),
-    (&["stat"], "-B", "nothing: large numbers have separators"),
-    (&["stat"], "--big-num", "nothing: large numbers have separators"),
     (&["stat"], "-n", "-e task-clock"),
     (&["stat"], "--table", "a page with each run: -o x.html"),
     (&["stat"], "--metric-only", "-x, and the rows that you need"),
     (&["stat"], "-S", "sync && pmuscope stat -- CMD"),
     (COUNTS, "--all-user", ":u after each event, as in -e cycles:u"),
     (COUNTS, "--all-kernel", ":k after each event, as in -e cycles:k"),
-    (ANY, "--no-pager", "nothing: there is no pager"),
 ];
 
 /// Words of `perf bench numa`.
-const NUMA: [(&str, &str); 12] = [
+const NUMA: [(&str, &str); 11] = [
     ("mem", "pmuscope bench numa --suite full for mem -a; one test: pmuscope workload memory"),
     ("-a", "--suite full"),
     ("--all", "--suite full"),
@@ -105,7 +112,6 @@ const NUMA: [(&str, &str); 12] = [
     ("-T", "pmuscope workload memory --thread SIZE; as a test of a suite: thread = \"256M\""),
     ("-G", "pmuscope workload memory --global SIZE; as a test of a suite: global = \"256M\""),
     ("-s", "--seconds"),
-    ("-q", "nothing: progress is on stderr"),
 ];
 
 /// The command that an error is about, `report` or `bench numa`: the usage that the error brings names it.
@@ -120,6 +126,19 @@ fn command_of(error: &clap::Error) -> String {
         !word.starts_with('-') && word.bytes().all(is_letter)
     };
     words.take_while(|word| is_name(word)).collect::<Vec<_>>().join(" ")
+}
+
+/// The flag of perf's in this error that asks for what is done anyway.
+pub(crate) fn default_flag(error: &clap::Error) -> Option<&'static str> {
+    if error.kind() != ErrorKind::UnknownArgument {
+        return None;
+    }
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return None };
+    let command = command_of(error);
+    let is_it = |(commands, flag): &&(&[&str], &str)| {
+        word == flag && (commands.is_empty() || commands.contains(&command.as_str()))
+    };
+    DEFAULTS.iter().find(is_it).map(|(_, flag)| *flag)
 }
 
 /// What to type instead of a word of perf's that clap did not know.
@@ -176,7 +195,7 @@ mod tests {
     fn habits_lead_to_what_it_is_called_here() {
         let annotate = hint_for(&["annotate"]).unwrap();
         assert_eq!(annotate, "annotate is perf's. Here: pmuscope report --annotate FUNCTION");
-        for args in [&["report", "--sort=comm,dso"][..], &["report", "-s", "sym"]] {
+        for args in [&["script", "--sort=comm,dso"][..], &["top", "-s", "sym"]] {
             assert!(hint_for(args).unwrap().contains("--by comm,dso,sym"), "{args:?}");
         }
         assert!(hint_for(&["record", "--all-user", "--", "true"]).unwrap().contains(":u"));
@@ -207,6 +226,32 @@ mod tests {
         says(&["flamegraph"], "pmuscope report -o x.html");
         assert_eq!(hint_for(&["doctor", "-g"]), None);
         says(&["sweep", "--csv", "--", "true"], "sweep has no result in this form");
+    }
+
+    #[test]
+    fn flags_that_ask_for_what_is_done_anyway_are_taken() {
+        let parse = |words: &[&str]| {
+            let all = std::iter::once("pmuscope").chain(words.iter().copied());
+            crate::usage::parse(all.map(Into::into).collect())
+        };
+        for words in [
+            &["report", "--stdio", "-n", "--no-children", "--header", "-i", "x.data"][..],
+            &["diff", "--stdio", "a", "b"],
+            &["stat", "-B", "--no-pager", "--", "true"],
+            &["annotate", "main", "--stdio"],
+            &["report", "--sort", "comm,dso"],
+            &["report", "-s", "sym"],
+        ] {
+            let parsed = parse(words);
+            assert!(parsed.is_ok(), "{words:?}: {}", parsed.unwrap_err());
+        }
+        // Words of the program that is run are its own, and what asks for something else is refused.
+        assert!(parse(&["stat", "--", "prog", "-B"]).is_ok());
+        for words in
+            [&["report", "--stdio=x"][..], &["script", "--header"], &["annotate", "--stdio"]]
+        {
+            assert!(parse(words).is_err(), "{words:?}");
+        }
     }
 
     /// A flag that a command takes would never come here.

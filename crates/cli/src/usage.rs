@@ -7,7 +7,7 @@ use std::num::{IntErrorKind, ParseFloatError, ParseIntError};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgMatches, Command, FromArgMatches as _};
 
-use crate::{Cli, help};
+use crate::{Cli, help, perf_words};
 
 /// Reads a command line.
 ///
@@ -15,9 +15,28 @@ use crate::{Cli, help};
 /// clap's, of wrong words, and of help that was asked for.
 pub(crate) fn parse(words: Vec<OsString>) -> Result<Cli, clap::Error> {
     let mut command = with_negative_numbers(help::command());
-    let (words, mut matches) = read(&command, words)?;
+    let (words, mut matches) = read(&command, as_ours(&command, words))?;
     old_spellings(&words, &matches).iter().for_each(|note| say!("note: {note}"));
     Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
+}
+
+/// The words with perf's for the same in ours: `annotate F` is `report --annotate F`, and flags that ask for what is
+/// done anyway are left out.
+fn as_ours(command: &Command, mut words: Vec<OsString>) -> Vec<OsString> {
+    if let [_, annotate, function, ..] = &words[..]
+        && annotate == "annotate"
+        && !function.to_string_lossy().starts_with('-')
+    {
+        words.splice(1..2, ["report", "--annotate"].map(OsString::from));
+    }
+    // Each turn leaves out a word.
+    while let Err(error) = command.clone().try_get_matches_from(&words)
+        && let Some(flag) = perf_words::default_flag(&error)
+        && let Some(at) = words.iter().position(|word| word == flag)
+    {
+        words.remove(at);
+    }
+    words
 }
 
 /// What clap finds. `--html FILE`, as it was spelled before, still names the file: a page always needs one.

@@ -64,8 +64,8 @@ pub use pmuscope_text::{Cell, Column, Paint, Style, Table, wrap};
 use pmuscope_text::{style, table};
 pub(crate) use pmuscope_text::{wrap_lines, wrap_parts};
 pub use recording::{
-    Note, RECORDING_SCHEMA, RecordingReport, RowLimits, chains_note, head_text, kept_text,
-    modules_text, notes, order_note, other_data_text, recording_text, warnings_text,
+    Note, RECORDING_SCHEMA, RecordingReport, RowLimits, head_text, kept_text, modules_text, notes,
+    order_note, other_data_text, recording_text, warnings_text,
 };
 pub use report::Report;
 pub use sheet::Separator;

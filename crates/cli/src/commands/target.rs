@@ -96,7 +96,13 @@ impl<const KINDS: u8> TargetArgs<KINDS> {
                 ));
             }
             (Some((.., one)), Some((_, kind, other))) if kind != CPUS => {
-                return Err(format!("{one} and {other} are different targets. Try: one of them"));
+                let next = match (name, other) {
+                    ("watch", "-- COMMAND") => "; to watch for a time: --timeout 2s",
+                    _ => "",
+                };
+                return Err(format!(
+                    "{one} and {other} are different targets. Try: one of them{next}"
+                ));
             }
             _ => {}
         }

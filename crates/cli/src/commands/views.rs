@@ -12,9 +12,9 @@ use pmuscope_profile::waits::WaitBy;
 use pmuscope_profile::{Detail, EventProfile, GroupBy, Intervals, Options, Profile, TasksBy};
 use pmuscope_report::{
     EventRows, PageLimits, ROWS_SCHEMA, RecordingView, Report, RowLimits, RowsBy, RowsReport,
-    Separator, Style, TreeLimits, balance_text, chains_note, head_text, neighbours_text,
-    rows_delimited, rows_page, rows_text, side_by_side_delimited, side_by_side_page,
-    side_by_side_text, tree_text, warnings_text,
+    Separator, Style, TreeLimits, balance_text, head_text, neighbours_text, rows_delimited,
+    rows_page, rows_text, side_by_side_delimited, side_by_side_page, side_by_side_text, tree_text,
+    warnings_text,
 };
 use serde::Serialize;
 
@@ -46,6 +46,8 @@ pub(crate) struct ViewArgs {
     /// command, process and thread.
     #[arg(
         long,
+        short_alias = 's',
+        alias = "sort",
         value_name = "LIST",
         value_delimiter = ',',
         conflicts_with_all = ["call_tree", "peek", "modules"],
@@ -344,11 +346,9 @@ impl Report for ViewReport<'_> {
             out += &text;
         }
         if self.view.is_text_only() {
-            let note = match has_calls(&profile.aggregate) {
-                true => chains_note(profile),
-                false => Some("the recording has no callchains. Try: pmuscope record -g".into()),
-            };
-            out += &note.map(|text| format!("\nnote: {text}\n")).unwrap_or_default();
+            if !has_calls(&profile.aggregate) {
+                out += "\nnote: the recording has no callchains. Try: pmuscope record -g\n";
+            }
         }
         out + &warnings_text(profile, style)
     }

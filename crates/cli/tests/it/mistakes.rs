@@ -71,8 +71,8 @@ const CASES: [Case; 54] = [
     // What perf's users type.
     ("report -g", 2, &["-g is perf's", "--call-tree", "record -g"], &["unexpected"]),
     ("report -S main", 2, &["-S is perf's", "--symbol-filter TEXT"], &["unexpected"]),
-    ("report --sort comm", 2, &["--by, as in --by comm,dso,sym"], &["unexpected"]),
-    ("report --stdio", 2, &["text is what is printed"], &["unexpected"]),
+    ("script --sort comm", 2, &["--by, as in --by comm,dso,sym"], &["unexpected"]),
+    ("report --stdio", 2, &["no recording here"], &["unexpected", "perf's"]),
     ("report --no-children", 2, &["order of self", "total"], &["unexpected"]),
     ("stat -d -- true", 2, &["-e L1-dcache-loads,", "pmuscope sweep"], &["unexpected"]),
     ("stat --topdown -- true", 2, &["pmuscope sweep --topdown"], &["unexpected"]),

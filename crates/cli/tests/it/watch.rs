@@ -26,8 +26,7 @@ fn compiled(name: &str, how: &[&str]) -> PathBuf {
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/watched.c");
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let flags = ["-g", "-O1", "-fno-omit-frame-pointer", "-pthread", "-o"];
-    let compiled =
-        Command::new("cc").args(how).args(flags).arg(&program).arg(source).status();
+    let compiled = Command::new("cc").args(how).args(flags).arg(&program).arg(source).status();
     assert!(compiled.expect("a C compiler").success());
     program
 }

@@ -376,7 +376,8 @@ pub(super) fn one_node(facts: &Facts) -> Vec<CapabilityReason> {
         return vec![];
     }
     let fix = Fix::text(
-        "to try it: pmuscope lab run --nodes 2 -- bench numa --suite guest --policies off,balance",
+        "to try it, in 20 s: pmuscope lab run --nodes 2 --cpus 4 -- numa show -I 1000 -- pmuscope workload memory \
+         --threads 2 --thread 16M --cpus 0-1 --policy bind:1 --seconds 5",
     );
     one("nothing to place", "this machine has one NUMA node", Some(fix))
 }

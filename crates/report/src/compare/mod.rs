@@ -105,7 +105,11 @@ fn conclusion(comparison: &Comparison, names: &[String]) -> String {
     let unclear = pairs().filter(|(_, pair)| pair.verdict == Verdict::CannotTell).count();
     let all = number::counted(comparison.rows.len(), "metric");
     if found.is_empty() {
-        return format!("{sides}: no difference in {all}, {unclear} inconclusive");
+        return match unclear {
+            0 => format!("{sides}: no difference in {all}"),
+            _ if unclear == comparison.rows.len() => format!("{sides}: {all}, all inconclusive"),
+            _ => format!("{sides}: no difference shown in {all}, {unclear} of them inconclusive"),
+        };
     }
     let one = |(row, pair): &(&ComparedMetric, &Pair)| {
         let by = match pair.ratio {

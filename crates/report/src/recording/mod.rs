@@ -19,7 +19,6 @@ pub use json::{RECORDING_SCHEMA, RecordingReport};
 pub use notes::{Note, notes, order_note};
 pub(crate) use notes::{Taken, long_phases_text, notes_on_file};
 pub use other_data::other_data_text;
-pub use stacks::chains_note;
 pub(crate) use text::{
     asked, event_name, extent, kept, lost_text, paint_line, push_account, push_all_notes,
     push_notes, push_wrapped,

@@ -64,6 +64,7 @@ pub(crate) fn notes_on(profile: &Profile, taken: Taken) -> Vec<Note> {
         missing(profile),
         loss(profile, taken),
         unsampled(profile),
+        stacks::chains_note(profile),
     ];
     let rest = [
         throttled(profile),

@@ -79,8 +79,7 @@ pub(super) fn note(profile: &Profile) -> Option<String> {
 
 /// What to do where call chains by frame pointer lead to where no code is; `None` where they do not, or are not
 /// by frame pointer. Most programs of distributions keep none, and the register holds anything.
-#[must_use]
-pub fn chains_note(profile: &Profile) -> Option<String> {
+pub(super) fn chains_note(profile: &Profile) -> Option<String> {
     let unknown =
         |module: &ModuleSummary| module.kind == ModuleKind::Other && module.path == "[unknown]";
     let module = profile.modules.iter().position(unknown).filter(|_| profile.stacks.is_none())?;

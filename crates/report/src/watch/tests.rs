@@ -106,7 +106,7 @@ fn who_wrote_what_from_where() {
     crate::widths::fits("watch", |style| styled(&server(), style));
     insta::assert_snapshot!(text_of(&server()), @r"
     writes of counter, process 100 (server), 1.00 s, 1,000 hits    watch.data
-    overhead: 1.840 ± 0.021 µs/hit (n 30) · slowdown ~0.184% · every hit recorded · lost 0
+    overhead: 1.840 ± 0.021 µs/hit (n 30) · slowdown ~0.184% of CPU time · every hit recorded · lost 0
 
      hits  per s  changed   old+1  records  target
     1,000  1,000  100.00%  99.60%    1,000  counter (unsigned long, 8 bytes at 0x70000040, counter.c:3)
@@ -176,7 +176,10 @@ fn a_burst_that_was_not_seen_whole_says_so_first() {
     let first = "1,000 hits counted, hits in 22.0% of the time missed (no estimate: hits took 100% of the \
                  CPU time)";
     assert!(lines[0].contains(first), "{text}");
-    assert!(lines[1].contains("slowdown ~251% (limit 10% after 100 ms of hits)"), "{text}");
+    assert!(
+        lines[1].contains("slowdown ~251% of CPU time (limit 10% after 100 ms of hits)"),
+        "{text}"
+    );
     assert!(lines[1].contains("every counted hit recorded"), "{text}");
 }
 

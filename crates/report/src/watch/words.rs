@@ -113,7 +113,7 @@ pub(super) fn slowdown(info: &WatchInfo) -> Option<String> {
     });
     match (info.slowdown, limit) {
         (Some(share), limit) => {
-            Some(format!("slowdown ~{}{}", percents(share), limit.unwrap_or_default()))
+            Some(format!("slowdown ~{} of CPU time{}", percents(share), limit.unwrap_or_default()))
         }
         (None, limit) if is_all => {
             let limit = limit.unwrap_or_default();
