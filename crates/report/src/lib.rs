@@ -60,9 +60,9 @@ pub use numa::{
     told,
 };
 pub use pmuscope_text::number;
-pub use pmuscope_text::{Cell, Column, Paint, Style, Table, wrap};
+pub(crate) use pmuscope_text::wrap_parts;
+pub use pmuscope_text::{Cell, Column, Paint, Style, Table, wrap, wrap_lines};
 use pmuscope_text::{style, table};
-pub(crate) use pmuscope_text::{wrap_lines, wrap_parts};
 pub use recording::{
     Note, RECORDING_SCHEMA, RecordingReport, RowLimits, chains_note, head_text, kept_text,
     modules_text, notes, order_note, other_data_text, recording_text, warnings_text,
