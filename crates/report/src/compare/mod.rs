@@ -1,5 +1,6 @@
 //! Run files side by side, what explains a difference, and metrics over time.
 
+mod by_run;
 mod dots;
 mod explain;
 mod notes;
@@ -18,7 +19,7 @@ use serde::Serialize;
 
 use crate::Separator;
 use crate::escape::escape;
-use crate::markup::cut;
+use crate::markup::{cut, html};
 use crate::number;
 use crate::report::Report;
 use crate::runs::{beyond, depends_on_speed, value};
@@ -56,7 +57,7 @@ impl Report for Comparison {
     }
 
     fn page(&self, commit: &str) -> Option<String> {
-        Some(page::compare_page(self, Vec::new(), commit))
+        Some(page::compare_page(self, (Vec::new(), html! {}), commit))
     }
 }
 
