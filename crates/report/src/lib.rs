@@ -40,7 +40,7 @@ mod watch_plan;
 mod widths;
 
 pub use bench::{BenchKind, slots_page, slots_svg};
-pub use compare::figures_page;
+pub use compare::{figures_delimited, figures_head, figures_page};
 pub use counts::{counts_notes, counts_text};
 pub use counts_lines::{LineFormat, counts_lines, intervals_text};
 pub use diff::DiffView;

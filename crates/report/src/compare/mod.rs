@@ -7,6 +7,7 @@ mod notes;
 mod page;
 mod scale;
 mod sheet;
+mod single;
 mod trend;
 
 use std::fmt::Write as _;
@@ -30,6 +31,7 @@ use scale::Scale;
 
 pub use page::figures_page;
 pub(crate) use sheet::label_fields;
+pub use single::{figures_delimited, figures_head};
 
 /// Kind and version of `pmuscope compare --json`.
 pub(crate) const COMPARE_SCHEMA: &str = "pmuscope/compare/2";
