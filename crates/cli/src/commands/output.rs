@@ -660,12 +660,17 @@ impl Output {
 
 /// Says that a file was written, and how large it is.
 pub(crate) fn wrote(path: &Path) {
+    wrote_with(path, "");
+}
+
+/// The same, with more about it.
+pub(crate) fn wrote_with(path: &Path, more: &str) {
     // A pipe or a device has no size.
     if let Ok(found) = std::fs::metadata(path)
         && found.is_file()
     {
         let name = path.to_string_lossy();
-        say!("wrote {} ({})", escape_lines(&name), number::bytes(found.len()));
+        say!("wrote {} ({}){more}", escape_lines(&name), number::bytes(found.len()));
     }
 }
 
