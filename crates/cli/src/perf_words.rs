@@ -225,7 +225,7 @@ mod tests {
         says(&["top", "-g"], "pmuscope record -g");
         says(&["flamegraph"], "pmuscope report -o x.html");
         assert_eq!(hint_for(&["doctor", "-g"]), None);
-        says(&["sweep", "--csv", "--", "true"], "sweep has no result in this form");
+        says(&["doctor", "--csv"], "doctor has no result in this form");
     }
 
     #[test]

@@ -29,6 +29,16 @@ pub(crate) fn check(path: &Path, kind: FileKind) -> anyhow::Result<()> {
         .map_err(|error| bad_input(format!("cannot write {}: {error}", path.display())))
 }
 
+/// The same for a table with these columns, its first line.
+///
+/// # Errors
+/// If a file is there that must stay.
+pub(crate) fn check_table(path: &Path, head: &str) -> anyhow::Result<()> {
+    replace(FileKind::Table)
+        .check_beginning(path, head)
+        .map_err(|error| bad_input(format!("cannot write {}: {error}", path.display())))
+}
+
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory as _;

@@ -1,6 +1,7 @@
-//! What standard output can show.
+//! What standard output can show, and how wide a terminal is.
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::{IsTerminal, Write as _};
+use std::os::fd::AsFd;
 use std::sync::OnceLock;
 
 use anyhow::Context as _;
@@ -34,7 +35,6 @@ pub(crate) fn style() -> Style {
     let terminal = stdout.is_terminal();
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let dumb = variable("TERM").is_none_or(|term| term == "dumb");
-    let width = rustix::termios::tcgetwinsize(&stdout).ok().map(|size| usize::from(size.ws_col));
     let style = Style {
         colour: match color {
             Color::Auto => terminal && !dumb && variable("NO_COLOR").is_none(),
@@ -42,9 +42,16 @@ pub(crate) fn style() -> Style {
             Color::Never => false,
         },
         unicode: is_unicode(["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(variable)),
-        width: width.filter(|&columns| terminal && columns > 0),
+        width: width_of(&stdout),
     };
     if wide { style.wide() } else { style }
+}
+
+/// Columns of a terminal; `None` where it is none, or does not say.
+pub(crate) fn width_of(stream: &(impl AsFd + IsTerminal)) -> Option<usize> {
+    let size =
+        stream.is_terminal().then(|| rustix::termios::tcgetwinsize(stream).ok()).flatten()?;
+    Some(usize::from(size.ws_col)).filter(|&columns| columns > 0)
 }
 
 /// Writes a result to standard output.

@@ -161,6 +161,22 @@ impl FileKind {
 }
 
 impl Replace {
+    /// Whether a file that will begin with `new` may be written to `path`: as [`Replace::check`], before there is more
+    /// of the content.
+    ///
+    /// # Errors
+    /// As [`FileKind::check`].
+    pub fn check_beginning(self, path: &Path, new: &str) -> io::Result<()> {
+        let Self::Own(kind) = self else { return Ok(()) };
+        kind.check(path)?;
+        match ends(path)? {
+            Some((old, _)) if !kind.is_replaced_by(&old, new.as_bytes()) => {
+                Err(stays(format!("is not {}", kind.name())))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Whether a file may be written to `path`.
     ///
     /// # Errors

@@ -14,7 +14,7 @@ use crate::options::{CallGraph, RecordOptions, Sampling, StrobeOptions};
 use crate::strobe::StrobePlan;
 
 /// Name of the event that carries the sideband where the sampling events cannot.
-pub(crate) const SIDEBAND: &str = "dummy:u";
+pub const SIDEBAND: &str = "dummy:u";
 
 /// Identification that every record carries, the same for all events so that readers find it:
 /// 48 bytes per sample together with the header and the instruction pointer.

@@ -23,6 +23,7 @@ mod deadline;
 mod error;
 mod mapped;
 mod metadata;
+mod notice;
 mod options;
 mod output;
 mod plan;
@@ -38,8 +39,10 @@ mod tally;
 mod wake;
 mod write;
 
+pub use attributes::SIDEBAND;
 pub use deadline::Deadline;
 pub use error::{INSTEAD_OF_WINDOWS, RecorderError};
+pub use notice::Notice;
 pub use options::{
     Affinity, CallGraph, Control, Extras, Readers, RecordOptions, RingChoice, Sampling,
     StrobeOptions, Switch,

@@ -40,7 +40,7 @@ mod watch_plan;
 mod widths;
 
 pub use bench::{BenchKind, slots_page, slots_svg};
-pub use compare::figures_page;
+pub use compare::{figures_delimited, figures_head, figures_page};
 pub use counts::{counts_notes, counts_text};
 pub use counts_lines::{LineFormat, counts_lines, intervals_text};
 pub use diff::DiffView;
@@ -60,9 +60,9 @@ pub use numa::{
     told,
 };
 pub use pmuscope_text::number;
-pub use pmuscope_text::{Cell, Column, Paint, Style, Table, wrap};
+pub(crate) use pmuscope_text::wrap_parts;
+pub use pmuscope_text::{Cell, Column, Paint, Style, Table, wrap, wrap_lines};
 use pmuscope_text::{style, table};
-pub(crate) use pmuscope_text::{wrap_lines, wrap_parts};
 pub use recording::{
     Note, RECORDING_SCHEMA, RecordingReport, RowLimits, head_text, kept_text, modules_text, notes,
     order_note, other_data_text, recording_text, warnings_text,

@@ -1,6 +1,6 @@
 //! `pmuscope bundle`: a recording with the symbols it needs, for another machine.
 
-use std::io::{self, Seek as _, Write as _};
+use std::io::{self, Seek as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
@@ -8,10 +8,11 @@ use anyhow::Context as _;
 use pmuscope_machine::{AtomicFile, FileKind};
 use pmuscope_perfdata::reader::{FileState, RecordingFile};
 use pmuscope_profile::{Collected, GroupBy, Options, Unwinding, available_threads};
-use pmuscope_report::number::count;
+use pmuscope_report::number::{bytes, counted};
 use pmuscope_symbols::Bundle;
 
 use crate::commands::input::InputArgs;
+use crate::commands::output::wrote_with;
 use crate::commands::symbols::SymbolArgs;
 use crate::exit::{Exit, bad_input};
 use crate::replace::replace;
@@ -57,16 +58,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let before = recording.file().and_then(|file| file.metadata().ok());
     let before = before.map_or(0, |metadata| metadata.len());
     let (modules, addresses) = bundle.size();
-    writeln!(
-        io::stdout(),
-        "{}: {} bytes, {} of them symbols of {} addresses in {} modules",
-        output.display(),
-        count(size),
-        count(size.saturating_sub(before)),
-        count(addresses as u64),
-        count(modules as u64),
-    )
-    .context("cannot write to standard output")?;
+    let symbols = bytes(size.saturating_sub(before));
+    let (addresses, modules) = (counted(addresses, "address"), counted(modules, "DSO"));
+    wrote_with(&output, &format!(", of which {symbols} symbols of {addresses} in {modules}"));
     Ok(Exit::Done)
 }
 

@@ -308,10 +308,12 @@ impl<F: Formats> OutputArgs<F> {
             (Some((_, Format::Svg)), None) => {
                 return Err(bad_input("--format svg needs its file. Try: -o x.svg"));
             }
-            (Some((_, Format::Csv)), None) => results.csv = Some(None),
-            (Some((_, format @ (Format::Csv | Format::Html | Format::Svg))), Some(file)) => {
-                results.add(*format, file)?;
-            }
+            (Some((_, Format::Csv)), None) => results.tables.push((Separator::Comma, None)),
+            (Some((_, Format::Tsv)), None) => results.tables.push((Separator::Tab, None)),
+            (
+                Some((_, format @ (Format::Csv | Format::Tsv | Format::Html | Format::Svg))),
+                Some(file),
+            ) => results.add(*format, file)?,
             // What is printed goes to the file, once, at the end: JSON too.
             (Some((_, format)), _) => {
                 results.printed = *format == Format::Json;
@@ -339,8 +341,8 @@ pub(crate) struct Results {
     pub(crate) printed: bool,
     /// Where JSON is kept.
     pub(crate) json: Option<PathBuf>,
-    /// Comma-separated values, with their file where they are not printed.
-    pub(crate) csv: Option<Option<PathBuf>>,
+    /// Tables for spreadsheets and scripts, with their file where they are not printed.
+    pub(crate) tables: Vec<(Separator, Option<PathBuf>)>,
     /// The page.
     pub(crate) html: Option<PathBuf>,
     /// The picture.
@@ -359,12 +361,29 @@ impl Results {
             Format::Json => self.json.replace(file.to_owned()),
             Format::Html => self.html.replace(file.to_owned()),
             Format::Svg => self.svg.replace(file.to_owned()),
-            Format::Csv => self.csv.replace(Some(file.to_owned())).flatten(),
+            Format::Csv => self.add_table(Separator::Comma, file),
+            Format::Tsv => self.add_table(Separator::Tab, file),
             _ => self.text.replace(file.to_owned()),
         };
         let Some(before) = before else { return Ok(()) };
         let (one, two) = (before.display(), file.display());
         Err(bad_input(format!("{one} and {two} are two files of one form. Try: one of them")))
+    }
+}
+
+impl Results {
+    /// The file that such a table had before.
+    fn add_table(&mut self, separator: Separator, file: &Path) -> Option<PathBuf> {
+        let known = self.tables.iter().position(|(one, _)| *one == separator);
+        let before = known.map(|at| self.tables.swap_remove(at)).and_then(|(_, file)| file);
+        self.tables.push((separator, Some(file.to_owned())));
+        before
+    }
+
+    /// What separates the fields of the table that is printed instead of text.
+    pub(crate) fn printed_table(&self) -> Option<Separator> {
+        let printed = self.tables.iter().find(|(_, file)| file.is_none());
+        printed.map(|(separator, _)| *separator)
     }
 }
 
@@ -641,12 +660,17 @@ impl Output {
 
 /// Says that a file was written, and how large it is.
 pub(crate) fn wrote(path: &Path) {
+    wrote_with(path, "");
+}
+
+/// The same, with more about it.
+pub(crate) fn wrote_with(path: &Path, more: &str) {
     // A pipe or a device has no size.
     if let Ok(found) = std::fs::metadata(path)
         && found.is_file()
     {
         let name = path.to_string_lossy();
-        say!("wrote {} ({})", escape_lines(&name), number::bytes(found.len()));
+        say!("wrote {} ({}){more}", escape_lines(&name), number::bytes(found.len()));
     }
 }
 

@@ -23,7 +23,8 @@ use pmuscope_measure::{
     Labels, MeasureError, Plan, Planned, Program, RunDone, RunFile, RunObserver, arms,
 };
 use pmuscope_report::{
-    LineFormat, Style, Tool, counts_lines, counts_notes, counts_text, intervals_text, to_json,
+    LineFormat, Separator, Style, Tool, counts_lines, counts_notes, counts_text, figures_delimited,
+    figures_head, intervals_text, to_json,
 };
 
 use super::bench::runs::{PreflightCpus, RunOutput, begin, keep, tell_concerns};
@@ -48,7 +49,7 @@ use crate::terminal;
 pub(crate) struct StatFormats;
 
 impl Formats for StatFormats {
-    const ALL: &[Format] = &[Format::Text, Format::Json, Format::Csv, Format::Html];
+    const ALL: &[Format] = &[Format::Text, Format::Json, Format::Csv, Format::Tsv, Format::Html];
     const SCHEMA: &str = "pmuscope/runs/1";
     const OTHER: Option<&str> = Some("any other name: text");
 }
@@ -254,22 +255,32 @@ fn not_computed(args: &Args, metrics: &Metrics, events: &[&Event]) -> Vec<(Strin
 }
 
 impl Args {
+    /// Whether lines are perf's, whatever the file is called.
     fn format_is_lines(&self) -> bool {
-        self.field_separator.is_some() || self.json_lines || self.results.asks_for(Format::Csv)
+        self.field_separator.is_some() || self.json_lines
     }
 
-    /// What separates the fields of lines.
-    fn separator(&self) -> Option<&str> {
-        // -j writes its lines to the file of -o, whatever that is called.
-        let of_csv = || (!self.json_lines && self.results.asks_for(Format::Csv)).then_some(",");
-        self.field_separator.as_deref().or_else(of_csv)
+    /// How results are written for programs, where that is not JSON.
+    fn lines(&self) -> Option<Lines> {
+        let separator = self.field_separator.clone().map(LineFormat::Separated);
+        if let Some(format) = separator.or(self.json_lines.then_some(LineFormat::Json)) {
+            return Some(Lines::Perf(format));
+        }
+        let separator =
+            |format| self.results.asks_for(format).then(|| format.separator()).flatten();
+        separator(Format::Csv).or_else(|| separator(Format::Tsv)).map(Lines::Table)
+    }
+
+    /// The first line of a table.
+    fn head(&self, separator: Separator) -> String {
+        figures_head(self.interval_print.is_some(), separator)
     }
 
     /// Where results go. `-x` and `-j` write lines to the file of `-o`, whatever it is called, as perf does.
     fn run_output(&self) -> anyhow::Result<RunOutput> {
         let mut output = RunOutput::of(&self.results)?;
         let results = &mut output.results;
-        if self.field_separator.is_some() || self.json_lines {
+        if self.format_is_lines() {
             results.other = self.results.file().map(Path::to_owned).or(results.other.take());
             if results.other.is_some() {
                 results.json = self.results.file_of(Format::Json);
@@ -277,7 +288,10 @@ impl Args {
             }
         }
         // The counts are printed by this command itself, there.
-        let lines = results.csv.take().flatten();
+        let lines = match results.tables.is_empty() {
+            true => None,
+            false => results.tables.remove(0).1,
+        };
         results.other = lines.or(results.other.take()).or(results.text.take());
         Ok(output)
     }
@@ -333,20 +347,24 @@ impl Args {
 impl Args {
     /// The file of -o.
     fn file(&self, path: &Path, is_printed: bool) -> anyhow::Result<File> {
-        let is_text = !self.json_lines && !is_printed;
-        if !self.append {
-            let kind = match (is_text, self.json_lines) {
-                (true, _) => FileKind::Text,
-                (false, true) => FileKind::CounterLines,
-                (false, false) => FileKind::RunFile,
-            };
-            replace::check(path, kind)?;
+        let kind = match self.lines() {
+            _ if is_printed => FileKind::RunFile,
+            Some(Lines::Perf(LineFormat::Json)) => FileKind::CounterLines,
+            Some(Lines::Table(_)) => FileKind::Table,
+            Some(Lines::Perf(LineFormat::Separated(_))) | None => FileKind::Text,
+        };
+        match self.lines() {
+            _ if self.append => {}
+            Some(Lines::Table(separator)) if kind == FileKind::Table => {
+                replace::check_table(path, &self.head(separator))?;
+            }
+            _ => replace::check(path, kind)?,
         }
         let mut options = File::options();
         options.create(true).append(self.append).write(true).truncate(!self.append);
         let file = options.open(path).and_then(|mut file| {
             let found = file.metadata()?;
-            if is_text && found.is_file() && found.len() == 0 {
+            if kind == FileKind::Text && found.is_file() && found.len() == 0 {
                 file.write_all(text_mark().as_bytes())?;
             }
             Ok(file)
@@ -538,6 +556,14 @@ fn chosen_metrics(names: &[String]) -> anyhow::Result<Metrics> {
     Ok(metrics)
 }
 
+/// How results are written for programs.
+enum Lines {
+    /// As perf does, without heads.
+    Perf(LineFormat),
+    /// A table with its columns in the first line.
+    Table(Separator),
+}
+
 /// Where results go.
 struct ResultLines<'a> {
     args: &'a Args,
@@ -552,11 +578,17 @@ struct ResultLines<'a> {
 
 impl<'a> ResultLines<'a> {
     fn new(args: &'a Args, output: &'a RunOutput, metrics: &'a Metrics) -> anyhow::Result<Self> {
-        let out: Box<dyn Write> = match Self::path(output) {
-            None => Box::new(std::io::stdout()),
-            Some(path) => Box::new(args.file(path, output.is_printed())?),
+        let (out, begun): (Box<dyn Write>, bool) = match Self::path(output) {
+            None => (Box::new(std::io::stdout()), false),
+            Some(path) => {
+                let file = args.file(path, output.is_printed())?;
+                // A table that is added to has its head.
+                let has_head = file.metadata().is_ok_and(|found| found.len() > 0);
+                let is_table = matches!(args.lines(), Some(Lines::Table(_)));
+                (Box::new(file), is_table && has_head)
+            }
         };
-        Ok(Self { args, output, metrics, out, begun: false, failed: None })
+        Ok(Self { args, output, metrics, out, begun, failed: None })
     }
 
     /// The file that has what would be printed.
@@ -584,18 +616,21 @@ impl<'a> ResultLines<'a> {
         let mut file = RunFile::new(tool, Vec::new(), now);
         recorded.add_interval(&mut file, counter, &Counted::begun(now), moments, refused);
         add_absent(&mut file, 0, absent);
-        let text = match self.format() {
-            Some(format) => counts_lines(&file, &format),
+        let text = match self.args.lines() {
+            Some(Lines::Perf(format)) => counts_lines(&file, &format),
+            Some(Lines::Table(separator)) => self.table(&file, separator),
             None => intervals_text(&file, !self.begun),
         };
         self.begun = true;
         self.print(&text);
     }
 
-    fn format(&self) -> Option<LineFormat> {
-        match self.args.separator() {
-            Some(separator) => Some(LineFormat::Separated(separator.to_owned())),
-            None => self.args.json_lines.then_some(LineFormat::Json),
+    /// The table, without its first line where that was written already.
+    fn table(&self, file: &RunFile, separator: Separator) -> String {
+        let table = figures_delimited(file, separator);
+        match table.split_once('\n').filter(|_| self.begun) {
+            Some((_, rows)) => rows.to_owned(),
+            None => table,
         }
     }
 
@@ -612,12 +647,13 @@ impl<'a> ResultLines<'a> {
             Some(_) => Style::PLAIN,
             None => terminal::style(),
         };
-        let text = match (self.output.is_printed(), self.format()) {
+        let text = match (self.output.is_printed(), self.args.lines()) {
             (true, _) => to_json(file)?,
             // Lines were printed as they came; what they lack has its reasons below them.
             (_, None) if self.is_live() => counts_notes(file, self.metrics, &style),
             _ if self.is_live() => String::new(),
-            (_, Some(format)) => counts_lines(file, &format),
+            (_, Some(Lines::Perf(format))) => counts_lines(file, &format),
+            (_, Some(Lines::Table(separator))) => self.table(file, separator),
             _ => counts_text(file, self.metrics, &style),
         };
         self.print(&text);

@@ -322,7 +322,8 @@ impl Args {
             Some(each) => format!("about {}", number::duration(each * left as f64)),
             None => "duration known after the first".to_owned(),
         };
-        say!("{left} runs of {runs} × {rounds}, {time}; Ctrl-C keeps what is done");
+        let left = number::counted(left, "run");
+        say!("{left} of {runs} × {rounds}, {time}; Ctrl-C keeps what is done");
     }
 
     /// Categories of level 1 to look below.
@@ -411,8 +412,8 @@ fn pin(cpus: &CpuSet) -> anyhow::Result<()> {
 /// Which events are counted in which run.
 fn plan_text(schedule: &Schedule, missing: &[(String, String)]) -> String {
     let mut out = format!(
-        "{} runs, {} at least · in every run: {}\n",
-        schedule.runs.len(),
+        "{}, {} at least · in every run: {}\n",
+        number::counted(schedule.runs.len(), "run"),
         schedule.least,
         schedule.references.join(", ")
     );

@@ -1,6 +1,7 @@
 //! Views of `pmuscope report` beside the table of functions: rows by any dimensions, the call tree, a
 //! function between its callers and callees, events side by side.
 
+use std::cmp::Reverse;
 use std::str::FromStr;
 
 use pmuscope_profile::aggregate::Aggregate;
@@ -12,9 +13,9 @@ use pmuscope_profile::waits::WaitBy;
 use pmuscope_profile::{Detail, EventProfile, GroupBy, Intervals, Options, Profile, TasksBy};
 use pmuscope_report::{
     EventRows, PageLimits, ROWS_SCHEMA, RecordingView, Report, RowLimits, RowsBy, RowsReport,
-    Separator, Style, TreeLimits, balance_text, head_text, neighbours_text, rows_delimited,
+    Separator, Style, TreeLimits, balance_text, head_text, neighbours_text, number, rows_delimited,
     rows_page, rows_text, side_by_side_delimited, side_by_side_page, side_by_side_text, tree_text,
-    warnings_text,
+    warnings_text, wrap,
 };
 use serde::Serialize;
 
@@ -30,6 +31,10 @@ const TREE_SHARE: f64 = 0.005;
 /// What rows of events side by side are by where nothing else is asked for: what tables of functions
 /// are by.
 const SIDE_BY_SIDE: [Dimension; 3] = [Dimension::Command, Dimension::Module, Dimension::Function];
+
+/// Events that stand side by side in text and on a page, unless all rows are asked for: a reader compares no more.
+const MOST_EVENTS: usize = 8;
+const MOST_EVENTS_OF_PAGE: usize = 24;
 
 /// Rows of each of them that get an interval, at least.
 const SIDE_INTERVALS: usize = 1000;
@@ -270,7 +275,14 @@ impl View {
             Self::Rows(by) => event_rows(by, profile, rows.unwrap_or(most)),
             _ => Vec::new(),
         };
-        Ok(ViewReport { view: self, profile, file, limits: RowLimits { rows, ..limits }, events })
+        // What programs read has all events; people who ask for all rows get all columns, too.
+        let most_events = match format {
+            Format::Text => limits.rows.map_or(usize::MAX, |_| MOST_EVENTS),
+            Format::Html => MOST_EVENTS_OF_PAGE,
+            _ => usize::MAX,
+        };
+        let limits = RowLimits { rows, ..limits };
+        Ok(ViewReport { view: self, profile, file, limits, most_events, events })
     }
 }
 
@@ -280,6 +292,8 @@ pub(super) struct ViewReport<'a> {
     profile: &'a Profile,
     file: &'a str,
     limits: RowLimits,
+    /// Events that stand side by side.
+    most_events: usize,
     /// Rows of each event, where the view is of rows.
     events: Vec<EventRows<'a>>,
 }
@@ -292,6 +306,22 @@ impl ViewReport<'_> {
         };
         let children = has_calls(&self.profile.aggregate);
         RowsBy { dimensions, modules: &self.profile.modules, children }
+    }
+
+    /// The events that stand side by side, in the order of the recording: of many, those with most samples.
+    fn side_events(&self) -> Vec<&EventProfile> {
+        let events = &self.profile.events;
+        let samples: Vec<u64> = events.iter().map(|event| event.samples).collect();
+        most_sampled(&samples, self.most_events).into_iter().map(|at| &events[at]).collect()
+    }
+
+    /// How many do not, and what shows all.
+    fn events_left_out(&self, how: &str) -> Option<String> {
+        let left_out = self.profile.events.len().saturating_sub(self.most_events);
+        (left_out > 0).then(|| {
+            let events = number::counted(left_out, "event");
+            format!("{events} with fewer samples left out. Try: {how}")
+        })
     }
 
     /// The view of one event, the `at`th; `None` where it has nothing of it.
@@ -332,9 +362,12 @@ impl Report for ViewReport<'_> {
         let profile = self.profile;
         let mut out = head_text(profile, self.file, style);
         if let View::SideBySide(by) = self.view {
-            let (found, names) = side_by_side_rows(by, profile, self.limits);
+            let (found, names) = side_by_side_rows(by, &self.side_events(), profile, self.limits);
             out.push('\n');
             out += &side_by_side_text(&found, &names, self.rows_by(), self.limits, style);
+            if let Some(left_out) = self.events_left_out("--limit all, or -o FILE.csv") {
+                out += &format!("{}\n", wrap(&left_out, style.width, 0));
+            }
             return out + &warnings_text(profile, style);
         }
         for (at, event) in profile.events.iter().enumerate() {
@@ -362,7 +395,8 @@ impl Report for ViewReport<'_> {
         match self.view {
             View::Rows(_) => Some(rows_delimited(&self.events, by, limits, separator)),
             View::SideBySide(dimensions) => {
-                let (found, names) = side_by_side_rows(dimensions, self.profile, limits);
+                let events = self.side_events();
+                let (found, names) = side_by_side_rows(dimensions, &events, self.profile, limits);
                 Some(side_by_side_delimited(&found, &names, by, limits, separator))
             }
             View::Tree(_) | View::Peek(_) => None,
@@ -375,8 +409,10 @@ impl Report for ViewReport<'_> {
         match self.view {
             View::Rows(_) => Some(rows_page(&self.events, by, view, commit)),
             View::SideBySide(dimensions) => {
-                let (found, names) = side_by_side_rows(dimensions, self.profile, limits);
-                Some(side_by_side_page(&found, &names, by, view, commit))
+                let events = self.side_events();
+                let (found, names) = side_by_side_rows(dimensions, &events, self.profile, limits);
+                let left_out = self.events_left_out("-o FILE.csv");
+                Some(side_by_side_page(&found, (&names, left_out), by, view, commit))
             }
             View::Tree(_) | View::Peek(_) => None,
         }
@@ -395,15 +431,26 @@ fn event_rows<'a>(by: &[Dimension], profile: &'a Profile, most: usize) -> Vec<Ev
 /// Rows with a column for each event, and the names of the events.
 fn side_by_side_rows<'a>(
     by: &[Dimension],
-    profile: &'a Profile,
+    events: &[&'a EventProfile],
+    profile: &Profile,
     limits: RowLimits,
 ) -> (Vec<SideRow>, Vec<&'a str>) {
     // A large row of one event may be a small one of another.
     let most = limits.rows.unwrap_or(Intervals::MOST).max(SIDE_INTERVALS);
     let node_of = node_of(profile);
-    let of_event = |event: &EventProfile| rows(&profile.aggregate, event.index, by, &node_of, most);
-    let found = side_by_side(profile.events.iter().map(of_event).collect());
-    (found, profile.events.iter().map(|event| &*event.name).collect())
+    let of_event =
+        |event: &&EventProfile| rows(&profile.aggregate, event.index, by, &node_of, most);
+    let found = side_by_side(events.iter().map(of_event).collect());
+    (found, events.iter().map(|event| &*event.name).collect())
+}
+
+/// Which of so many samples are the `most` largest, in their order.
+fn most_sampled(samples: &[u64], most: usize) -> Vec<usize> {
+    let mut ranked: Vec<usize> = (0..samples.len()).collect();
+    ranked.sort_by_key(|&at| (Reverse(samples[at]), at));
+    ranked.truncate(most);
+    ranked.sort_unstable();
+    ranked
 }
 
 /// How even an event is by CPU and by node, as far as rows are by them.
@@ -444,5 +491,17 @@ fn is_called(counts: &Aggregate, name: &str) -> impl Fn(&CallSite) -> bool {
             .function
             .as_deref()
             .is_some_and(|function| if exact { function == name } else { function.contains(&name) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::most_sampled;
+
+    #[test]
+    fn events_with_most_samples_stay_in_their_order() {
+        assert_eq!(most_sampled(&[5, 9, 0, 9, 7], 3), [1, 3, 4]);
+        assert_eq!(most_sampled(&[0, 0, 0], 2), [0, 1]);
+        assert_eq!(most_sampled(&[1], usize::MAX), [0]);
     }
 }

@@ -22,13 +22,13 @@ fn the_next_word_is_never_the_file() {
     let json = scratch.pmuscope(["stat", "-e", "page-faults", "--json", "sleep", "0.1"]);
     json.exits(0).prints("\"schema\"").prints("sleep");
     let csv = scratch.pmuscope(["stat", "-e", "page-faults", "--csv", "sleep", "0.1"]);
-    csv.exits(0).prints(",page-faults,");
+    csv.exits(0).prints("\npage-faults,");
     assert_eq!(std::fs::read_dir(scratch.path("")).unwrap().count(), 0);
     let csv = scratch.pmuscope(["stat", "-e", "page-faults", "--format", "csv", "true"]);
-    csv.exits(0).prints(",page-faults,");
+    csv.exits(0).prints("\npage-faults,");
     scratch.pmuscope(["stat", "-e", "page-faults", "-o", "x.csv", "true"]).exits(0);
     let kept = std::fs::read_to_string(scratch.path("x.csv")).unwrap();
-    assert!(kept.contains(",page-faults,"), "{kept}");
+    assert!(kept.starts_with("metric,") && kept.contains("\npage-faults,"), "{kept}");
     scratch.pmuscope(["stat", "-e", "page-faults", "-j", "-o", "j.csv", "true"]).exits(0);
     let kept = std::fs::read_to_string(scratch.path("j.csv")).unwrap();
     assert!(kept.contains("\"event\":\"page-faults\""), "{kept}");
@@ -62,7 +62,10 @@ fn the_ending_names_the_form_and_format_overrides_it() {
         ("compare a.json --html=x.html", "x.html", "<!DOCTYPE html>"),
         ("stat -e page-faults -o s.html -- true", "s.html", "<!DOCTYPE html>"),
         ("stat -e page-faults -o s.txt -- true", "s.txt", "# written by pmuscope"),
-        ("stat -e page-faults --csv=s.csv -- true", "s.csv", ""),
+        ("stat -e page-faults --csv=s.csv -- true", "s.csv", "metric,labels,unit,per,"),
+        ("stat -e page-faults -o s.tsv -- true", "s.tsv", "metric\tlabels\tunit\tper\t"),
+        ("sweep -e ^page-faults$ -r 2 -o w.csv -- true", "w.csv", "metric,labels,unit,per,"),
+        ("bench region --entries 10 -r 2 -e page-faults -o r.tsv", "r.tsv", "metric\tlabels\t"),
         ("doctor -o d.json", "d.json", "{"),
         ("list -o l.json page-faults", "l.json", "{"),
         ("numa show --json=n.json", "n.json", "{"),
@@ -74,6 +77,49 @@ fn the_ending_names_the_form_and_format_overrides_it() {
         let written = scratch.pmuscope(line.split(' '));
         written.exits(0).complains(&format!("wrote {file} ("));
         is_there(&scratch, file, begin);
+    }
+}
+
+/// Fields of the row of an event, by the names in the first line.
+fn cells(csv: &str, event: &str) -> std::collections::BTreeMap<String, String> {
+    let mut lines = csv.lines().map(|line| line.split(',').map(str::to_owned));
+    let names: Vec<String> = lines.next().unwrap().collect();
+    let mut rows = lines.map(|row| names.iter().cloned().zip(row).collect());
+    let is_it = |row: &std::collections::BTreeMap<String, String>| row["metric"] == event;
+    rows.find(is_it).unwrap_or_else(|| panic!("no {event} in\n{csv}"))
+}
+
+#[test]
+fn counts_as_csv_name_their_columns_and_perfs_form_does_not() {
+    let scratch = Scratch::new();
+    let stat = |flags: &str| {
+        let line = format!("stat -e page-faults {flags} -- true");
+        scratch.pmuscope(line.split(' ')).exits(0).stdout.clone()
+    };
+    let row = cells(&stat("-r 3 --csv --per packet=10"), "page-faults");
+    assert_eq!((&row["n"][..], &row["per"][..]), ("3", ""), "{row:?}");
+    let [low, value, high] =
+        ["value_low", "value", "value_high"].map(|name| row[name].parse::<f64>().unwrap());
+    assert!(low <= value && value <= high && value > 1.0, "{row:?}");
+    let one = cells(&stat("--csv"), "page-faults");
+    assert_eq!((&one["n"][..], &one["value_low"][..]), ("1", ""), "{one:?}");
+    let perf = stat("-x ,");
+    assert!(perf.starts_with(|first: char| first.is_ascii_digit()), "{perf}");
+    assert!(perf.contains(",,page-faults,"), "{perf}");
+    // A file has one line of names, however often it is added to.
+    stat("-o x.csv");
+    stat("-o x.csv --append");
+    let kept = std::fs::read_to_string(scratch.path("x.csv")).unwrap();
+    assert_eq!(kept.matches("metric,").count(), 1, "{kept}");
+    assert_eq!(kept.matches("\npage-faults,").count(), 2, "{kept}");
+    stat("-o x.csv");
+    // Another table stays, whatever it is called, and a sweep says so before it runs anything.
+    std::fs::write(scratch.path("mine.csv"), "name,price\na,1\n").unwrap();
+    for line in
+        ["stat -e page-faults -o mine.csv -- true", "sweep -e ^page-faults$ -o mine.csv -- true"]
+    {
+        let refused = scratch.pmuscope(line.split(' '));
+        refused.exits(2).prints_nothing().complains("is not a table with the same columns");
     }
 }
 

@@ -81,6 +81,10 @@ fn columns_of_csv_are_those_of_the_list() {
         &["script", "-i", "a.data"],
         &["metrics", "-i", "group.data"],
         &["compare", "a.json", "b.json"],
+        &["stat", "-a", "-e", "page-faults", "--timeout", "100ms"],
+        &["stat", "-a", "-e", "page-faults", "-I", "50ms", "--interval-count", "1"],
+        &["sweep", "-a", "-e", "^page-faults$", "--slice", "0.1s", "-r", "1"],
+        &["bench", "region", "--entries", "10", "-r", "2", "-e", "page-faults"],
     ];
     let found = tables.iter().map(|args| columns(&scratch, args)).collect();
     is_the_list("csv.txt", &found);

@@ -45,6 +45,7 @@ mod metric_pages;
 mod metrics;
 mod mistakes;
 mod names;
+mod narrow;
 mod numa;
 mod numa_advise;
 mod numa_balance;

@@ -117,7 +117,7 @@ fn an_interrupted_sweep_keeps_what_is_done_and_is_gone_on_with() {
     assert!(kept["runs"].as_array().unwrap().iter().all(|run| run["exit"] == 0), "{kept}");
     let more = (runs(&kept) + 1).to_string();
     let resumed = scratch.pmuscope([&flags[..], &[&more, "--resume"], &rest].concat());
-    resumed.exits(0).complains(&format!("1 runs of 1 × {more}, about "));
+    resumed.exits(0).complains(&format!("1 run of 1 × {more}, about "));
     let whole = file(&path);
     assert_eq!((runs(&whole), &whole["status"]), (runs(&kept) + 1, &Value::from(0)));
 }
@@ -166,7 +166,7 @@ fn slots_are_refused_in_one_sentence_where_the_pmu_does_not_count_them() {
 fn a_plan_is_shown_without_running_anything() {
     let scratch = Scratch::new();
     let outcome = scratch.pmuscope(["sweep", "-e", "faults|task-clock", "--dry-run"]);
-    outcome.exits(0).prints("1 runs, 1 at least").prints("page-faults, minor-faults, major-faults");
+    outcome.exits(0).prints("1 run, 1 at least").prints("page-faults, minor-faults, major-faults");
     let wrong = scratch.pmuscope(["sweep", "-e", "no_such_thing", "--", "true"]);
     wrong.exits(2).complains("no event of this machine has such a name");
     scratch.pmuscope(["sweep", "-e", "(", "--", "true"]).exits(2).complains("regular expression");

@@ -9,11 +9,15 @@ use crate::recording::need_root_clock;
 
 /// Why there is no terminal to be had; `None` if there is one.
 fn need_terminal() -> Option<String> {
-    need_root_clock().or_else(|| need_program("python3", "--version")).or_else(|| {
-        let open = Command::new("python3").args(["-c", "import os; os.openpty()"]).output();
-        let opens = open.is_ok_and(|outcome| outcome.status.success());
-        (!opens).then(|| "no terminal can be opened: /dev/pts is not mounted".to_owned())
-    })
+    let python = || need_program("python3", "--version");
+    need_root_clock().or_else(python).or_else(need_pseudo_terminal)
+}
+
+/// Why no terminal can be made; `None` if one can.
+pub(crate) fn need_pseudo_terminal() -> Option<String> {
+    let open = Command::new("python3").args(["-c", "import os; os.openpty()"]).output();
+    let opens = open.is_ok_and(|outcome| outcome.status.success());
+    (!opens).then(|| "no terminal can be opened: /dev/pts is not mounted".to_owned())
 }
 
 /// What came of `top` with these flags on a terminal of 24 lines, doing as `steps` say.

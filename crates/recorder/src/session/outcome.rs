@@ -13,6 +13,7 @@ use pmuscope_perfdata::info::{
 };
 use pmuscope_perfdata::strobe::StrobeInfo;
 use pmuscope_perfdata::writer::{ClockData, closing};
+use pmuscope_text::number;
 
 use super::budget::Budget;
 use super::files::{ClockReading, Files};
@@ -26,6 +27,7 @@ use crate::cpu_time::CpuTime;
 use crate::error::RecorderError;
 use crate::mapped::MappedFile;
 use crate::metadata;
+use crate::notice::Notice;
 use crate::output::Output;
 use crate::reader::{ReaderReport, RingSlot};
 use crate::tally::RecordTally;
@@ -76,6 +78,8 @@ pub struct Summary {
     pub status: Option<Status>,
     /// What was asked for and is missing, as sentences; empty if all is there.
     pub missing: Vec<String>,
+    /// The notices of [`Summary::info`], in parts.
+    pub notices: Vec<Notice>,
 }
 
 /// What an event can leave out of its samples.
@@ -205,6 +209,18 @@ impl Session<'_> {
         tally: &RecordTally,
         loss: &Loss,
     ) -> RecordingInfo {
+        let (info, notices) = self.file_info_with_notices(started, ended, tally, loss);
+        with_notices(info, &notices)
+    }
+
+    /// The same, with its notices still apart.
+    fn file_info_with_notices(
+        &self,
+        started: &ClockReading,
+        ended: &ClockReading,
+        tally: &RecordTally,
+        loss: &Loss,
+    ) -> (RecordingInfo, Vec<Notice>) {
         let mut info = self.describe(&metadata::machine_info(self.machine, self.topology));
         info.complete = true;
         info.strobe = self.strobe().map(|strobe| strobe.info(true));
@@ -228,16 +244,18 @@ impl Session<'_> {
             .values()
             .map(|lost| RingInfo { lost: Some(*lost), ..RingInfo::default() })
             .collect();
-        info.notices = throttling(tally).into_iter().collect();
+        let mut notices: Vec<Notice> = throttling(tally).into_iter().collect();
         if attributes::is_left_to_first(self.options, self.features) {
-            info.notices.push(LEFT_TO_FIRST.into());
+            notices.push(LEFT_TO_FIRST.to_owned().into());
         }
         let is_of_cpus = info.is_of_cpus();
-        info.notices.extend(info.events.iter().filter_map(|event| unsampled(event, is_of_cpus)));
+        notices.extend(info.events.iter().filter_map(|event| unsampled(event, is_of_cpus)));
+        info.notices.clear();
         if let Some(sourced) = &self.source {
             sourced.describe(&mut info, true);
         }
-        info
+        notices.extend(info.notices.drain(..).map(Notice::from));
+        (info, notices)
     }
 
     /// Closes the last file and sums up the recording.
@@ -262,7 +280,8 @@ impl Session<'_> {
         info.streaming.aio = reports.iter().find_map(|report| report.aio).map(str::to_owned);
         let mut all = files.closed_tally.clone();
         all.add(tally.clone());
-        let whole = self.file_info(&measured.started, &measured.ended_at, &all, &loss);
+        let (whole, mut notices) =
+            self.file_info_with_notices(&measured.started, &measured.ended_at, &all, &loss);
         let rings = self.ring_infos(reports, &loss);
         let bytes = files.closed_bytes + output.committed();
         let cost = self.cost(measured, reports, &whole, &rings, bytes);
@@ -276,8 +295,9 @@ impl Session<'_> {
         };
         let mut whole = whole;
         if self.budget.is_some() && self.cost.is_none() {
-            whole.notices.push(UNKNOWN_SAMPLE_COST.into());
+            notices.push(UNKNOWN_SAMPLE_COST.to_owned().into());
         }
+        whole = with_notices(whole, &notices);
         let taken: u64 = whole.rings.iter().map(|ring| ring.samples).sum();
         whole.unwritten = is_cut_short(&ended).then(|| taken.saturating_sub(whole.samples()));
         let mut missing = missing(&whole, &all, &ended);
@@ -294,9 +314,10 @@ impl Session<'_> {
         let mut paths = files.closed;
         self.drop_oldest(&mut paths);
         paths.push(output.path().to_owned());
-        let notices = missing.iter().cloned().chain(whole.notices.clone()).collect();
-        let info = RecordingInfo { notices, ..whole };
-        Ok(Summary { info, paths, ended, status: measured.status, missing })
+        let notices: Vec<Notice> =
+            missing.iter().cloned().map(Notice::from).chain(notices).collect();
+        let info = with_notices(whole, &notices);
+        Ok(Summary { info, paths, ended, status: measured.status, missing, notices })
     }
 
     /// What the budget chose and achieved.
@@ -327,7 +348,9 @@ impl Session<'_> {
         missing: Vec<String>,
     ) -> Summary {
         let loss = self.read_loss();
-        let mut info = self.file_info(&measured.started, &measured.ended_at, &last.tally, &loss);
+        let (started, ended) = (&measured.started, &measured.ended_at);
+        let (info, notices) = self.file_info_with_notices(started, ended, &last.tally, &loss);
+        let mut info = with_notices(info, &notices);
         info.cost = self.cost(measured, &[], &info, &[], last.bytes);
         snapshots.push(last.path);
         let ended = &measured.ended;
@@ -344,6 +367,7 @@ impl Session<'_> {
                 .chain(missing)
                 .chain(last.incomplete)
                 .collect(),
+            notices,
         }
     }
 
@@ -451,6 +475,10 @@ impl Session<'_> {
     }
 }
 
+fn with_notices(info: RecordingInfo, notices: &[Notice]) -> RecordingInfo {
+    RecordingInfo { notices: notices.iter().map(ToString::to_string).collect(), ..info }
+}
+
 fn reader_cost(report: &ReaderReport) -> ReaderCost {
     ReaderCost {
         rings: report.rings.clone(),
@@ -473,15 +501,16 @@ fn missing(info: &RecordingInfo, tally: &RecordTally, ended: &EndReason) -> Vec<
     let mut sentences = Vec::new();
     if let Some(lost) = info.lost().filter(|lost| *lost > 0) {
         sentences.push(format!(
-            "{lost} {} lost because a ring buffer was full. Try: a lower rate (-F), larger buffers \
-             (-m), or more readers (--readers cpu)",
-            if lost == 1 { "record was" } else { "records were" }
+            "{} {} lost because a ring buffer was full. Try: a lower rate (-F), larger buffers (-m), or \
+             more readers (--readers cpu)",
+            number::counted(lost, "record"),
+            number::agree(lost, "was", "were")
         ));
     }
     sentences.extend(info.strobe.iter().flat_map(StrobeInfo::missing));
     if tally.broken_bytes > 0 {
-        let broken = tally.broken_bytes;
-        sentences.push(format!("{broken} bytes in the ring buffers were not valid records"));
+        let broken = number::counted(tally.broken_bytes, "byte");
+        sentences.push(format!("{broken} in the ring buffers did not hold valid records"));
     }
     if let Some(unwritten) = info.unwritten {
         let what = match ended {
@@ -489,39 +518,52 @@ fn missing(info: &RecordingInfo, tally: &RecordTally, ended: &EndReason) -> Vec<
             _ => "",
         };
         sentences.push(format!(
-            "the recording stopped early: {ended}. The file is valid up to there; {unwritten} \
-             samples that were taken, and all later ones, are missing{what}"
+            "the recording stopped early: {ended}. The file is valid up to there; {} that were taken, \
+             and all later ones, are missing{what}",
+            number::counted(unwritten, "sample")
         ));
     }
     sentences
 }
 
 /// Time without samples that is no loss of records.
-fn throttling(tally: &RecordTally) -> Option<String> {
+fn throttling(tally: &RecordTally) -> Option<Notice> {
     let throttled: u64 = tally.throttled.iter().sum();
-    (throttled > 0).then(|| {
-        format!(
-            "the kernel throttled sampling {throttled} times; there are no samples from that time. \
-             Try: a lower rate (-F), or sudo sysctl kernel.perf_event_max_sample_rate=…"
-        )
+    (throttled > 0).then(|| Notice {
+        what: format!(
+            "the kernel throttled sampling {}; there are no samples from that time",
+            number::counted(throttled, "time")
+        ),
+        cause: None,
+        advice: Some("a lower rate (-F), or sudo sysctl kernel.perf_event_max_sample_rate=…"),
     })
 }
 
 /// Time of a clock that has no samples.
-fn unsampled(event: &EventInfo, is_of_cpus: bool) -> Option<String> {
+fn unsampled(event: &EventInfo, is_of_cpus: bool) -> Option<Notice> {
     let clock = event.unsampled()?;
-    let why = if is_of_cpus {
-        "An idle CPU may have no timer ticks, and a virtual machine misses ticks while the host \
-         does not run it"
-    } else {
-        "A per-task software timer takes no sample in tasks shorter than its period, and a virtual \
-         machine misses ticks while the host does not run it. Try: --own-cgroup for a command, -a, \
-         or a higher rate (-F)"
-    };
-    Some(format!(
-        "{}: the kernel counted {:.3} s, but samples cover {:.3} s. {why}",
+    let what = format!(
+        "{}: the kernel counted {:.3} s, but samples cover {:.3} s",
         event.name, clock.counted_s, clock.sampled_s
-    ))
+    );
+    Some(match is_of_cpus {
+        true => Notice {
+            what,
+            cause: Some(
+                "An idle CPU may have no timer ticks, and a virtual machine misses ticks while the \
+                 host does not run it",
+            ),
+            advice: None,
+        },
+        false => Notice {
+            what,
+            cause: Some(
+                "A per-task software timer takes no sample in tasks shorter than its period, and a \
+                 virtual machine misses ticks while the host does not run it",
+            ),
+            advice: Some("--own-cgroup for a command, -a, or a higher rate (-F)"),
+        },
+    })
 }
 
 fn origin_text(origin: Origin) -> &'static str {
@@ -550,5 +592,17 @@ mod tests {
         let info = RecordingInfo { strobe, ..RecordingInfo::default() };
         let sentences = missing(&info, &RecordTally::default(), &EndReason::Interrupted);
         assert_eq!(sentences, ["CPU 1 has no windows: the events do not fit"]);
+    }
+
+    #[test]
+    fn large_losses_have_separators() {
+        let lost = |lost| {
+            let rings = vec![RingInfo { lost: Some(lost), ..RingInfo::default() }];
+            let lost_source = LostSource::ReadFormat;
+            let info = RecordingInfo { rings, lost_source, ..RecordingInfo::default() };
+            missing(&info, &RecordTally::default(), &EndReason::Interrupted).remove(0)
+        };
+        assert!(lost(1_234_567).starts_with("1,234,567 records were lost"), "{}", lost(1_234_567));
+        assert!(lost(1).starts_with("1 record was lost"), "{}", lost(1));
     }
 }

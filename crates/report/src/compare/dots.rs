@@ -97,7 +97,7 @@ pub(super) fn over_time(row: &TrendRow, names: &[String]) -> Markup {
 }
 
 /// The end of a scale that holds all values with their intervals, and its length; `None` without values.
-fn scale(values: impl Iterator<Item = Estimated>) -> Option<(f64, f64)> {
+pub(super) fn scale(values: impl Iterator<Item = Estimated>) -> Option<(f64, f64)> {
     let ends = values.flat_map(|value| ends(&value));
     let (low, high) = ends.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
         (low.min(value), high.max(value))
@@ -107,7 +107,7 @@ fn scale(values: impl Iterator<Item = Estimated>) -> Option<(f64, f64)> {
 }
 
 /// The lower end of the interval, the value, the upper end.
-fn ends(estimate: &Estimated) -> [f64; 3] {
+pub(super) fn ends(estimate: &Estimated) -> [f64; 3] {
     let value = estimate.value;
     estimate.interval.map_or([value; 3], |interval| [interval.low, value, interval.high])
 }
@@ -117,11 +117,11 @@ fn middle(line: usize) -> f64 {
     LINE * (line as f64 + 0.5)
 }
 
-fn pixels(value: f64) -> String {
+pub(super) fn pixels(value: f64) -> String {
     format!("{value:.1}")
 }
 
-fn picture((width, height): (f64, f64), label: &str, marks: &Markup) -> Markup {
+pub(super) fn picture((width, height): (f64, f64), label: &str, marks: &Markup) -> Markup {
     html! {
         svg class="dots" role="img" aria-label=(label) width=(width) height=(height)
             viewBox=(format!("0 0 {width} {height}")) { (marks) }
@@ -129,7 +129,12 @@ fn picture((width, height): (f64, f64), label: &str, marks: &Markup) -> Markup {
 }
 
 /// A dot, and a line from one end of its interval to the other.
-fn dot(file: usize, title: &str, [low, at, high]: [(f64, f64); 3], radius: f64) -> Markup {
+pub(super) fn dot(
+    file: usize,
+    title: &str,
+    [low, at, high]: [(f64, f64); 3],
+    radius: f64,
+) -> Markup {
     html! {
         g class={ "f" (file % COLOURS) } {
             title { (title) }

@@ -1,11 +1,13 @@
 //! Run files side by side, what explains a difference, and metrics over time.
 
+mod by_run;
 mod dots;
 mod explain;
 mod notes;
 mod page;
 mod scale;
 mod sheet;
+mod single;
 mod trend;
 
 use std::fmt::Write as _;
@@ -18,7 +20,7 @@ use serde::Serialize;
 
 use crate::Separator;
 use crate::escape::escape;
-use crate::markup::cut;
+use crate::markup::{cut, html};
 use crate::number;
 use crate::report::Report;
 use crate::runs::{beyond, depends_on_speed, value};
@@ -29,6 +31,7 @@ use scale::Scale;
 
 pub use page::figures_page;
 pub(crate) use sheet::label_fields;
+pub use single::{figures_delimited, figures_head};
 
 /// Kind and version of `pmuscope compare --json`.
 pub(crate) const COMPARE_SCHEMA: &str = "pmuscope/compare/2";
@@ -56,7 +59,7 @@ impl Report for Comparison {
     }
 
     fn page(&self, commit: &str) -> Option<String> {
-        Some(page::compare_page(self, Vec::new(), commit))
+        Some(page::compare_page(self, (Vec::new(), html! {}), commit))
     }
 }
 

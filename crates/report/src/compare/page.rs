@@ -8,22 +8,26 @@ use pmuscope_measure::compare::{Comparison, FileHead, Trend};
 use super::dots::{LARGEST_RATIO, chip};
 use super::notes::{of_comparison, of_files, short_names};
 use super::sheet::figures;
-use super::{COMPARE_SCHEMA, TREND_SCHEMA, explain, of_file, trend};
+use super::{COMPARE_SCHEMA, TREND_SCHEMA, by_run, explain, of_file, trend};
 use crate::Note;
 use crate::counts::of_runs;
 use crate::html::{Fact, PageFrame, Summary};
-use crate::markup::html;
+use crate::markup::{Markup, html};
 use crate::number;
 use crate::section::Section;
 
 /// The page of one file's figures: `comparison` is of it alone; `commit` is what the program was built from.
 #[must_use]
 pub fn figures_page(comparison: &Comparison, file: &RunFile, commit: &str) -> String {
-    compare_page(comparison, of_runs(file).collect(), commit)
+    compare_page(comparison, (of_runs(file).collect(), by_run::charts(file)), commit)
 }
 
-/// The page of a comparison, with `more` notes.
-pub(super) fn compare_page(comparison: &Comparison, more: Vec<String>, commit: &str) -> String {
+/// The page of a comparison, with `more` notes and `charts`.
+pub(super) fn compare_page(
+    comparison: &Comparison,
+    (more, charts): (Vec<String>, Markup),
+    commit: &str,
+) -> String {
     let names = short_names(&comparison.files);
     let mut facts = vec![number_of(comparison.rows.len())];
     let mut about = "Means with 95% CI".to_owned();
@@ -46,6 +50,7 @@ pub(super) fn compare_page(comparison: &Comparison, more: Vec<String>, commit: &
             }
         }
         @for explanation in &comparison.explanations { (explain::section(explanation, &names).html()) }
+        (charts)
         (all.sheet(figures(comparison, &names)).html())
     };
     PageFrame { schema: COMPARE_SCHEMA, commit }.page(&summary, &body)

@@ -289,7 +289,7 @@ fn line_fields<'a>(comparison: &'a Comparison) -> Vec<Field<'a, FileLine<'a>>> {
 }
 
 /// As JSON has it.
-fn word(of: &impl serde::Serialize) -> String {
+pub(super) fn word(of: &impl serde::Serialize) -> String {
     let value = serde_json::to_value(of).unwrap_or_default();
     value.as_str().unwrap_or_default().to_owned()
 }

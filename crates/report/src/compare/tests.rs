@@ -235,7 +235,7 @@ fn a_page_has_a_dot_per_value_and_no_name_acts_in_it() {
     let mut files = both();
     files[0].1.series[0].metric = "<script>alert(1)</script>".into();
     let comparison = compare(&files, &Options::default()).unwrap();
-    let page = compare_page(&comparison, Vec::new(), "abc");
+    let page = compare_page(&comparison, (Vec::new(), html! {}), "abc");
     assert!(!page.contains("<script>alert") && page.contains("&lt;script&gt;alert"));
     let measured: usize = comparison
         .rows

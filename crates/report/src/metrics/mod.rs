@@ -122,3 +122,6 @@ fn causes(row: &WindowRow) -> Vec<(Cause, u64)> {
     causes.sort_by_key(|(cause, number)| (std::cmp::Reverse(*number), *cause));
     causes
 }
+
+#[cfg(test)]
+mod tests;

@@ -71,7 +71,12 @@ fn line_text(file: &str, number: Option<u32>) -> String {
     format!("{file}:{}", number.map_or("?".into(), |number| number.to_string()))
 }
 
-/// What rows are of, as a head of their column.
+/// The head of that column for people.
+fn by_head(by: By) -> &'static str {
+    if by == By::Module { "DSO" } else { by_word(by) }
+}
+
+/// What rows are of, as the name of their column for programs.
 pub(super) fn by_word(by: By) -> &'static str {
     match by {
         By::Function => "function",
@@ -106,6 +111,7 @@ pub(super) fn name_field<'a, R: 'a>(
     of: impl Fn(&'a R) -> Option<Named<'a>> + 'a,
 ) -> Field<'a, R> {
     Field::text(by_word(by), move |row| Some(of(row)?.text(by)))
+        .head(by_head(by))
         .names_rows()
         .wanted(NAME)
         .for_people()
@@ -117,5 +123,6 @@ pub(super) fn module_field<'a, R: 'a>(
     of: impl Fn(&'a R) -> Option<Named<'a>> + 'a,
 ) -> Option<Field<'a, R>> {
     let says_more = matches!(by, By::Function | By::Inlined | By::Line);
-    says_more.then(|| Field::text("module", move |row| of(row)?.module).wanted(12).optional(2))
+    let module = move |row| of(row)?.module;
+    says_more.then(|| Field::text("module", module).head("DSO").wanted(12).optional(2))
 }

@@ -24,17 +24,18 @@ pub fn rows_page(
     page(view, commit, &sections.collect::<Vec<_>>())
 }
 
-/// One table with columns for each of `events`, their names.
+/// One table with columns for each of `events`, their names; with a sentence about those that are left out.
 #[must_use]
 pub fn side_by_side_page(
     rows: &[SideRow],
-    events: &[&str],
+    (events, left_out): (&[&str], Option<String>),
     by: RowsBy<'_>,
     view: RecordingView<'_>,
     commit: &str,
 ) -> String {
     let sheet = side_by_side(rows, events, by, view.limits, false);
-    page(view, commit, &[Section::new("events", "Events side by side").sheet(sheet)])
+    let section = Section::new("events", "Events side by side").sheet(sheet).line(left_out);
+    page(view, commit, &[section])
 }
 
 fn page(view: RecordingView<'_>, commit: &str, sections: &[Section<'_>]) -> String {

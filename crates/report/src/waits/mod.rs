@@ -126,3 +126,6 @@ fn wall_parts(waits: &Waits) -> Vec<(&'static str, u64, f64)> {
 fn seconds(ns: u64) -> String {
     duration(ns as f64 / 1e9)
 }
+
+#[cfg(test)]
+mod tests;

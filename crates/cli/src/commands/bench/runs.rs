@@ -6,16 +6,16 @@ use std::time::{Duration, SystemTime};
 
 use pmuscope_machine::{CpuSet, Facts, FileKind, Machine};
 use pmuscope_measure::{Concern, MeasureError, Program, RunFile, can_save, save};
-use pmuscope_report::{Style, Tool, to_json};
+use pmuscope_report::{Style, Tool, figures_delimited, figures_head, to_json};
 
 use crate::commands::figures_page;
 use crate::commands::output::{Formats, Output, OutputArgs, Results, forms, wrote};
 use crate::exit::{Exit, failure};
-use crate::replace::replace;
+use crate::replace::{check_table, replace};
 use crate::say::is_verbose;
 use crate::terminal;
 
-forms!(RunFormats: Text Json Html, "pmuscope/runs/1");
+forms!(RunFormats: Text Json Csv Tsv Html, "pmuscope/runs/1");
 
 /// Where results of runs go.
 pub(in crate::commands) type RunOutputArgs = OutputArgs<RunFormats>;
@@ -51,6 +51,12 @@ impl RunOutput {
         if let Some(path) = self.path() {
             wrote(path);
         }
+        for (separator, path) in &self.results.tables {
+            if let Some(path) = path {
+                let table = figures_delimited(file, *separator);
+                Output::to(Some(path)).print(FileKind::Table, &table)?;
+            }
+        }
         self.results.html.as_deref().map_or(Ok(()), |path| figures_page::write(file, path))
     }
 
@@ -64,6 +70,12 @@ impl RunOutput {
         }
         let page = self.results.html.as_deref();
         Output::to(page).check(FileKind::Page)?;
+        for (separator, path) in &self.results.tables {
+            if let Some(path) = path {
+                Output::to(Some(path)).check(FileKind::Table)?;
+                check_table(path, &figures_head(false, *separator))?;
+            }
+        }
         let text = self.results.text.as_deref();
         Output::to(text).check(self.kind())
     }
@@ -92,9 +104,10 @@ impl RunOutput {
         self.write(&file)?;
         let output = Output::to(self.results.text.as_deref());
         let style = if output.is_file() { Style::PLAIN } else { terminal::style() };
-        let text = match self.is_printed() {
-            true => to_json(&file)?,
-            false => text(&file, &style),
+        let text = match (self.is_printed(), self.results.printed_table()) {
+            (true, _) => to_json(&file)?,
+            (_, Some(separator)) => figures_delimited(&file, separator),
+            _ => text(&file, &style),
         };
         match output.is_file() {
             true => output.print(self.kind(), &text)?,

@@ -19,7 +19,7 @@ use crate::commands::output::{Output, OutputArgs, forms};
 use crate::exit::{Exit, failure};
 use crate::version::COMMIT;
 
-forms!(SlotsFormats: Text Json Html Svg, "pmuscope/runs/1");
+forms!(SlotsFormats: Text Json Csv Tsv Html Svg, "pmuscope/runs/1");
 
 /// Flags of `pmuscope bench slots`.
 #[derive(Debug, clap::Args)]
@@ -62,7 +62,7 @@ pub(crate) struct Args {
     ///
     /// Opens and closes breakpoints at random, and compares each of the kernel's answers with that
     /// of the rules (root).
-    #[arg(long, value_name = "N", conflicts_with_all = ["accounts", "cpus", "tasks", "threads", "ms", "repeat", "json", "html", "output"])]
+    #[arg(long, value_name = "N", conflicts_with_all = ["accounts", "cpus", "tasks", "threads", "ms", "repeat", "json", "csv", "html", "output"])]
     against_kernel: Option<u64>,
     #[command(flatten)]
     output: OutputArgs<SlotsFormats>,

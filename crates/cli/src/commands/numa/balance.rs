@@ -196,7 +196,7 @@ fn check(machine: &Machine, args: &Args) -> anyhow::Result<(Options, PathBuf)> {
     }
     let topology = machine.topology().map_err(|error| super::refused(&error))?;
     if topology.nodes.len() < 2 {
-        let text = "this machine has one node, so all memory is local and there is nothing to place. Try: pmuscope lab \
+        let text = "the machine has one NUMA node: all memory is local, and there is nothing to place. Try: pmuscope lab \
                     run --nodes 2 --cpus 8 -- ...";
         return Err(not_possible(text));
     }

@@ -6,7 +6,7 @@ use pmuscope_abi::event_type;
 use pmuscope_events::describe;
 use pmuscope_perfdata::info::RecordingInfo;
 use pmuscope_perfdata::strobe::{CpuHealth, StrobeInfo};
-use pmuscope_recorder::{EndReason, Preview, RecordOptions, Summary};
+use pmuscope_recorder::{EndReason, Preview, RecordOptions, SIDEBAND, Summary};
 use pmuscope_report::{length_text, number, too_short_text};
 
 use crate::say::is_verbose;
@@ -18,7 +18,7 @@ pub(super) fn preview(preview: &Preview) -> String {
         let group =
             request.leader.map_or_else(String::new, |leader| format!(", member of group {leader}"));
         let cpus = request.cpus.as_ref().map_or_else(String::new, |cpus| format!(", CPUs {cpus}"));
-        let _ = writeln!(out, "{}{group}{cpus}:", request.name);
+        let _ = writeln!(out, "{}{group}{cpus}:", name(&request.name));
         for (name, value) in describe(&request.attr) {
             let _ = writeln!(out, "  {name:<30} {value}");
         }
@@ -27,6 +27,14 @@ pub(super) fn preview(preview: &Preview) -> String {
         let _ = writeln!(out, "reader {number}: rings of CPUs {rings}");
     }
     out
+}
+
+/// What an event is for, where its name does not say that.
+fn name(event: &str) -> String {
+    match event {
+        SIDEBAND => format!("sideband events: mmap, comm, fork, exit ({SIDEBAND})"),
+        _ => event.to_owned(),
+    }
 }
 
 /// What samples cost in the kernel and what the budget made of it, where that was asked for.
@@ -131,8 +139,9 @@ pub(super) fn summary(summary: &Summary, options: &RecordOptions) -> String {
     if matches!(summary.ended, EndReason::TargetGone | EndReason::MaxSize(_)) {
         let _ = writeln!(out, "note: ended because {}", summary.ended);
     }
-    for notice in &info.notices {
-        let _ = writeln!(out, "warning: {}", in_short(notice));
+    for notice in &summary.notices {
+        let notice = if is_verbose() { notice.clone() } else { notice.in_short() };
+        let _ = writeln!(out, "warning: {notice}");
     }
     if info.samples() == 0 {
         let _ = writeln!(out, "warning: no samples: {}", why_none(info.duration_s, options));
@@ -152,20 +161,6 @@ pub(super) fn summary(summary: &Summary, options: &RecordOptions) -> String {
         number::bytes(cost.bytes),
     );
     out
-}
-
-/// What is wrong and what to type; what virtual machines have to do with it is for `-v`, and in the recording.
-fn in_short(notice: &str) -> String {
-    if !notice.contains("virtual machine") {
-        return notice.to_owned();
-    }
-    let next = notice.rfind("Try: ").map(|at| &notice[at..]);
-    match (notice.split_once(". "), next) {
-        (Some((first, rest)), Some(next)) if !is_verbose() && rest != next => {
-            format!("{first}. {next}")
-        }
-        _ => notice.to_owned(),
-    }
 }
 
 /// Why there are no samples, and what to type.

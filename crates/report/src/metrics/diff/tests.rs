@@ -68,7 +68,7 @@ fn changes_stand_beside_what_chance_does() {
     after   0 recordings, 0 windows, kept 0.0%
 
     CPI [cycles/instruction]: 1 of 4 rows changed (after minus before)
-            change  change %  verdict              before          after  samples before  samples after  module     function
+            change  change %  verdict              before          after  samples before  samples after  DSO        function
       -0.30 ± 0.07    -20.0%  less            1.50 ± 0.05    1.20 ± 0.05           1,200          1,200  db\x1b[2J  parse
       +0.01 ± 0.04     +2.0%  inconclusive    0.50 ± 0.03    0.51 ± 0.03           1,200          1,200  db\x1b[2J  hash
             ~+1.50   +300.0%  -                    ~0.500          ~2.00           1,200          1,200  db\x1b[2J  tiny
@@ -78,6 +78,24 @@ fn changes_stand_beside_what_chance_does() {
     note: "more" and "less" hold for all rows of all metrics together (Holm, 5%); "inconclusive" is within chance.
     note: ~ marks values without a CI: functions shorter than ten windows, with fewer than 30 kept windows, or that ran in too few blocks of time on a side.
     "#);
+}
+
+#[test]
+fn long_names_fit_the_terminal() {
+    const LONG: &str = "std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >::_M_find(char)";
+    let metrics = Metrics::builtin();
+    let chosen = metrics.chosen(&["CPI"]).unwrap();
+    let mut diffs = made(chosen[0]);
+    diffs[0].rows[1].name = Some(RowName {
+        module: Some("libstdc++.so.6.0.30".into()),
+        function: Some(LONG.into()),
+        inlined_into: Some("main".into()),
+        line: None,
+        mode: None,
+    });
+    crate::widths::fits("metrics-diff-names", |style| {
+        metrics_diff_text(&view(&diffs, None), style)
+    });
 }
 
 #[test]
