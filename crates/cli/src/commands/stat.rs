@@ -261,14 +261,14 @@ impl Args {
     }
 
     /// How results are written for programs, where that is not JSON.
-    fn lines(&self) -> Option<Lines> {
+    fn lines(&self) -> Option<ResultForm> {
         let separator = self.field_separator.clone().map(LineFormat::Separated);
         if let Some(format) = separator.or(self.json_lines.then_some(LineFormat::Json)) {
-            return Some(Lines::Perf(format));
+            return Some(ResultForm::Perf(format));
         }
         let separator =
             |format| self.results.asks_for(format).then(|| format.separator()).flatten();
-        separator(Format::Csv).or_else(|| separator(Format::Tsv)).map(Lines::Table)
+        separator(Format::Csv).or_else(|| separator(Format::Tsv)).map(ResultForm::Table)
     }
 
     /// The first line of a table.
@@ -349,13 +349,13 @@ impl Args {
     fn file(&self, path: &Path, is_printed: bool) -> anyhow::Result<File> {
         let kind = match self.lines() {
             _ if is_printed => FileKind::RunFile,
-            Some(Lines::Perf(LineFormat::Json)) => FileKind::CounterLines,
-            Some(Lines::Table(_)) => FileKind::Table,
-            Some(Lines::Perf(LineFormat::Separated(_))) | None => FileKind::Text,
+            Some(ResultForm::Perf(LineFormat::Json)) => FileKind::CounterLines,
+            Some(ResultForm::Table(_)) => FileKind::Table,
+            Some(ResultForm::Perf(LineFormat::Separated(_))) | None => FileKind::Text,
         };
         match self.lines() {
             _ if self.append => {}
-            Some(Lines::Table(separator)) if kind == FileKind::Table => {
+            Some(ResultForm::Table(separator)) if kind == FileKind::Table => {
                 replace::check_table(path, &self.head(separator))?;
             }
             _ => replace::check(path, kind)?,
@@ -557,7 +557,7 @@ fn chosen_metrics(names: &[String]) -> anyhow::Result<Metrics> {
 }
 
 /// How results are written for programs.
-enum Lines {
+enum ResultForm {
     /// As perf does, without heads.
     Perf(LineFormat),
     /// A table with its columns in the first line.
@@ -584,7 +584,7 @@ impl<'a> ResultLines<'a> {
                 let file = args.file(path, output.is_printed())?;
                 // A table that is added to has its head.
                 let has_head = file.metadata().is_ok_and(|found| found.len() > 0);
-                let is_table = matches!(args.lines(), Some(Lines::Table(_)));
+                let is_table = matches!(args.lines(), Some(ResultForm::Table(_)));
                 (Box::new(file), is_table && has_head)
             }
         };
@@ -617,8 +617,8 @@ impl<'a> ResultLines<'a> {
         recorded.add_interval(&mut file, counter, &Counted::begun(now), moments, refused);
         add_absent(&mut file, 0, absent);
         let text = match self.args.lines() {
-            Some(Lines::Perf(format)) => counts_lines(&file, &format),
-            Some(Lines::Table(separator)) => self.table(&file, separator),
+            Some(ResultForm::Perf(format)) => counts_lines(&file, &format),
+            Some(ResultForm::Table(separator)) => self.table(&file, separator),
             None => intervals_text(&file, !self.begun),
         };
         self.begun = true;
@@ -652,8 +652,8 @@ impl<'a> ResultLines<'a> {
             // Lines were printed as they came; what they lack has its reasons below them.
             (_, None) if self.is_live() => counts_notes(file, self.metrics, &style),
             _ if self.is_live() => String::new(),
-            (_, Some(Lines::Perf(format))) => counts_lines(file, &format),
-            (_, Some(Lines::Table(separator))) => self.table(file, separator),
+            (_, Some(ResultForm::Perf(format))) => counts_lines(file, &format),
+            (_, Some(ResultForm::Table(separator))) => self.table(file, separator),
             _ => counts_text(file, self.metrics, &style),
         };
         self.print(&text);

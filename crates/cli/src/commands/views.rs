@@ -378,10 +378,8 @@ impl Report for ViewReport<'_> {
             }
             out += &text;
         }
-        if self.view.is_text_only() {
-            if !has_calls(&profile.aggregate) {
-                out += "\nnote: the recording has no callchains. Try: pmuscope record -g\n";
-            }
+        if self.view.is_text_only() && !has_calls(&profile.aggregate) {
+            out += "\nnote: the recording has no callchains. Try: pmuscope record -g\n";
         }
         out + &warnings_text(profile, style)
     }
