@@ -42,6 +42,9 @@ const WRITERS: [(&str, &str); 29] = [
     ("script -i a.data -o x.json", "x.json"),
     ("script -i a.data -o x.csv", "x.csv"),
     ("diff a.data a.data -o x.json", "x.json"),
+    ("diff a.data a.data -o x.html", "x.html"),
+    ("diff a.data a.data -o x.svg", "x.svg"),
+    ("diff a.data a.data -o x.folded", "x.folded"),
     ("compare a.json --html x.html", "x.html"),
     ("metrics --list -o x.txt", "x.txt"),
 ];
