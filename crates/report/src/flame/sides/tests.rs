@@ -41,8 +41,20 @@ fn each_side_is_as_wide_as_its_own_samples() {
     let before = vec![stack("db", "main parse", 60), stack("db", "main hash", 40)];
     let after = vec![stack("db", "main check", 50), stack("db", "main parse", 150)];
     let sides = sides(&[vec![before], vec![after]]);
-    insta::assert_snapshot!(described(&sides.flame(FlameSide::After, ALL)), @"");
-    insta::assert_snapshot!(described(&sides.flame(FlameSide::Before, ALL)), @"");
+    insta::assert_snapshot!(described(&sides.flame(FlameSide::After, ALL)), @r"
+    all #d4d2ce | before 100.00% (100 samples), after 100.00% (200 samples), change 0.00 points
+      db #d4d2ce | before 100.00% (100 samples), after 100.00% (200 samples), change 0.00 points
+        main #d4d2ce | before 100.00% (100 samples), after 100.00% (200 samples), change 0.00 points
+          parse #ee9645 | before 60.00% (60 samples), after 75.00% (150 samples), change +15.00 points
+          check #dd7420 | before 0.00% (0 samples), after 25.00% (50 samples), change +25.00 points
+    ");
+    insta::assert_snapshot!(described(&sides.flame(FlameSide::Before, ALL)), @r"
+    all #d4d2ce | before 100.00% (100 samples), after 100.00% (200 samples), change 0.00 points
+      db #d4d2ce | before 100.00% (100 samples), after 100.00% (200 samples), change 0.00 points
+        main #d4d2ce | before 100.00% (100 samples), after 100.00% (200 samples), change 0.00 points
+          parse #ee9645 | before 60.00% (60 samples), after 75.00% (150 samples), change +15.00 points
+          hash #5288dd | before 40.00% (40 samples), after 0.00% (0 samples), change -40.00 points
+    ");
 }
 
 #[test]
@@ -128,7 +140,7 @@ proptest! {
                 prop_assert_eq!(*samples, number);
                 let other = |at: usize| sums[at].get(path).map_or(0.0, |sum| sum.0);
                 let colour = tint::change((other(1) - other(0)) * 100.0);
-                let name = path.last().map_or("all", |name| name);
+                let name = path.last().map_or("all", String::as_str);
                 let is_it = |one: &&crate::flame::FlameBox| {
                     one.name == name && (one.weight as f64 / WHOLE as f64 - share).abs() < 1e-12
                 };
