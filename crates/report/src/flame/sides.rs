@@ -34,7 +34,7 @@ pub(crate) enum FlameSide {
 pub(crate) struct FlameSides {
     nodes: Vec<SidesNode>,
     known: FxHashMap<(u32, Name), u32>,
-    texts: Texts,
+    names: MergedNames,
 }
 
 #[derive(Debug)]
@@ -67,7 +67,7 @@ impl FlameSides {
     pub(crate) fn new(sides: [&[(Source<'_>, Option<ExportedEvent>)]; 2]) -> Self {
         let root = SidesNode::new(Name::All, 0);
         let mut made =
-            Self { nodes: vec![root], known: FxHashMap::default(), texts: Texts::default() };
+            Self { nodes: vec![root], known: FxHashMap::default(), names: MergedNames::default() };
         for (side, recordings) in [FlameSide::Before, FlameSide::After].into_iter().zip(sides) {
             for (source, event) in recordings {
                 if let Some(event) = event {
@@ -100,7 +100,7 @@ impl FlameSides {
         let mut merged = vec![0_u32; tree.nodes.len()];
         for (at, node) in tree.nodes.iter().enumerate() {
             if at > 0 {
-                let name = self.texts.name(source, &node.name);
+                let name = self.names.name(source, &node.name);
                 merged[at] = self.child(merged[node.parent as usize], name);
             }
             let below = tree.below(at as u32).iter().map(|&child| &tree.nodes[child as usize]);
@@ -179,7 +179,7 @@ impl FlameTree for OneSide<'_> {
 
     fn name(&self, at: u32) -> &str {
         let name = &self.node(at).name;
-        match self.sides.texts.frame(name) {
+        match self.sides.names.frame(name) {
             Some(frame) => frame.function.unwrap_or(frame.module),
             None => name.of_no_function(),
         }
@@ -188,7 +188,7 @@ impl FlameTree for OneSide<'_> {
     fn face(&self, at: u32) -> Face {
         let node = self.node(at);
         let [before, after] = node.shares();
-        let (name, module) = match self.sides.texts.frame(&node.name) {
+        let (name, module) = match self.sides.names.frame(&node.name) {
             Some(frame) => (frame.label(), Some(frame.module.to_owned())),
             None => (node.name.of_no_function().to_owned(), None),
         };
@@ -205,12 +205,12 @@ impl FlameTree for OneSide<'_> {
 
 /// Names of functions and modules of all recordings, each with one number.
 #[derive(Debug, Default)]
-struct Texts {
+struct MergedNames {
     texts: Vec<Arc<str>>,
     numbers: FxHashMap<Arc<str>, u32>,
 }
 
-impl Texts {
+impl MergedNames {
     fn number(&mut self, text: &str) -> u32 {
         if let Some(&number) = self.numbers.get(text) {
             return number;
