@@ -124,3 +124,19 @@ pub(crate) fn recursion(depth: usize) -> MadeSample {
     made.cell(stack, task, 0, 1, 0);
     made
 }
+
+/// Stacks of functions in a command, the outermost first, with their samples. Each frame is a function of its own,
+/// whatever its name.
+pub(crate) fn of_stacks(stacks: &[(String, Vec<String>, u64)]) -> MadeSample {
+    let mut made = MadeSample::new();
+    for (command, functions, samples) in stacks {
+        let task = made.task(command);
+        let mut stack = Stacks::ROOT;
+        for function in functions {
+            let frame = made.frame(function, 1, false);
+            stack = made.counts.stacks.push(stack, frame);
+        }
+        made.cell(stack, task, 0, *samples, 0);
+    }
+    made
+}

@@ -1,5 +1,6 @@
 //! Colours for values: seven steps from pale to dark, which differ in lightness and so can be told apart
-//! whatever colours one sees, and grey for what no value is known of.
+//! whatever colours one sees, and grey for what no value is known of. Changes have two hues, orange for more and blue
+//! for less, which those who see neither red nor green tell apart too.
 
 use crate::number::significant;
 
@@ -80,6 +81,38 @@ impl Scale {
     }
 }
 
+/// Sizes of changes from which on they have the next stronger colour, percentage points: the same on every page, so
+/// that pages can be compared.
+const CHANGES: [f64; 4] = [0.2, 1.0, 5.0, 20.0];
+/// From small to large.
+const MORE: [&str; 4] = ["#fbe0c2", "#f7bd80", "#ee9645", "#dd7420"];
+/// The same.
+const LESS: [&str; 4] = ["#cfe0fa", "#a3c4f5", "#76a5ec", "#5288dd"];
+/// What has not changed, or by less than the first of these sizes.
+const UNCHANGED: &str = "#d4d2ce";
+
+/// The colour of a change by so many percentage points.
+pub(crate) fn change(points: f64) -> &'static str {
+    let colours = if points > 0.0 { MORE } else { LESS };
+    // A change by a round number has its colour whatever the last bit of its sum is.
+    let size = (points.abs() * 1e6).round() / 1e6;
+    let step = CHANGES.iter().take_while(|&&least| size >= least).count();
+    step.checked_sub(1).map_or(UNCHANGED, |at| colours[at])
+}
+
+/// Colours of changes with their sizes, for a legend: from the largest decrease to the largest increase.
+pub(crate) fn changes() -> Vec<(String, String)> {
+    let step = |at: usize, sign: &str| match CHANGES.get(at + 1) {
+        Some(next) => format!("{sign}{} to {sign}{next}", CHANGES[at]),
+        None => format!("{sign}{} and beyond", CHANGES[at]),
+    };
+    let all = 0..CHANGES.len();
+    let less = all.clone().rev().map(|at| (LESS[at].to_owned(), step(at, "-")));
+    let none = (UNCHANGED.to_owned(), format!("less than {} either way", CHANGES[0]));
+    let more = all.map(|at| (MORE[at].to_owned(), step(at, "+")));
+    less.chain([none]).chain(more).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -103,6 +136,37 @@ mod tests {
         }
         for colour in STEPS.iter().chain([&WITHHELD]) {
             assert!((luminance(colour) + 0.05) / (text + 0.05) > 4.5, "{colour}");
+        }
+    }
+
+    #[test]
+    fn changes_have_a_hue_for_each_direction() {
+        assert_eq!([change(0.0), change(0.19), change(-0.19)], [UNCHANGED; 3]);
+        assert_eq!([change(0.2), change(4.9), change(100.0)], [MORE[0], MORE[1], MORE[3]]);
+        assert_eq!([change(-0.2), change(-5.0), change(-100.0)], [LESS[0], LESS[2], LESS[3]]);
+        let sizes: Vec<String> = changes().into_iter().map(|(_, size)| size).collect();
+        insta::assert_snapshot!(sizes.join("\n"), @r"
+        -20 and beyond
+        -5 to -20
+        -1 to -5
+        -0.2 to -1
+        less than 0.2 either way
+        +0.2 to +1
+        +1 to +5
+        +5 to +20
+        +20 and beyond
+        ");
+        let text = luminance("#16181d") + 0.05;
+        for (colour, _) in changes() {
+            assert!((luminance(&colour) + 0.05) / text > 4.5, "{colour}");
+        }
+        for hue in [MORE, LESS] {
+            for pair in hue.windows(2) {
+                assert!(
+                    (luminance(pair[0]) + 0.05) / (luminance(pair[1]) + 0.05) > 1.2,
+                    "{pair:?}"
+                );
+            }
         }
     }
 

@@ -6,8 +6,9 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use pmuscope_profile::diff::{Order, diff};
+use pmuscope_profile::export::{folded, sources};
 use pmuscope_profile::{GroupBy, Intervals, Options, Profile, metrics};
-use pmuscope_report::{DiffView, MetricsDiffView, escape};
+use pmuscope_report::{DiffView, MetricsDiffView, escape, kept_text};
 
 use super::choice::one_of;
 use super::empty;
@@ -27,6 +28,7 @@ const INTERVALS: usize = 2000;
 #[command(after_help = "Examples:
   pmuscope diff before.data after.data
   pmuscope diff a1.data a2.data a3.data -- b1.data b2.data b3.data
+  pmuscope diff before.data after.data -o diff.html      a page: flame graph of changes, table
   pmuscope diff --sort total before.data after.data      by seconds, not percentages
   pmuscope diff --metrics=CPI,BM/KI before.data after.data   metrics of functions, from counter windows
 
@@ -45,7 +47,7 @@ pub(crate) struct Args {
     sort: Order,
     /// Show at most N rows per event, or "all" [default: 25]
     ///
-    /// All in every form but text.
+    /// All in other forms, 500 on a page.
     #[arg(long, value_name = "N")]
     limit: Option<Limit>,
     #[command(flatten)]
@@ -69,7 +71,7 @@ pub(crate) struct Args {
     windows: WindowArgs,
 }
 
-forms!(DiffFormats: Text Json Csv Tsv, "pmuscope/diff/1 or metrics-diff/1");
+forms!(DiffFormats: Text Json Csv Tsv Folded Svg Html, "pmuscope/diff/1 or metrics-diff/1");
 
 /// Values of `--sort`.
 const ORDERS: [(&str, &str, Order); 2] = [("share", "", Order::Share), ("total", "", Order::Total)];
@@ -96,6 +98,11 @@ impl Args {
         if self.metrics.is_some() {
             if self.load.symbol_filter.is_asked() {
                 return refused("--symbol-filter and --focus are not for --metrics");
+            }
+            if has_stacks(form.format) {
+                return refused(
+                    "pages, flame graphs and folded stacks are not of metrics. Try: without --metrics, or -o FILE.csv",
+                );
             }
             return Ok(form);
         }
@@ -151,6 +158,29 @@ impl Args {
     }
 }
 
+/// Whether a form shows call stacks.
+fn has_stacks(format: Format) -> bool {
+    matches!(format, Format::Html | Format::Svg | Format::Folded)
+}
+
+/// Writes the comparison in its form; folded stacks are of its first event.
+fn show(view: &DiffView<'_>, form: &Form, exit: &Exit) -> anyhow::Result<()> {
+    match (form.format, view.events.first()) {
+        (Format::Svg, _) => form.print(&view.picture().unwrap_or_default()),
+        (Format::Folded, Some(event)) => {
+            // Lines have no room for it.
+            for kept in view.recordings.into_iter().flatten().filter_map(kept_text) {
+                say!("note: {kept}");
+            }
+            let [before, after] = view.recordings.map(|side| sources(side, &event.name));
+            form.output.write(form.format.kind(), |out| {
+                folded::write_sides([&before, &after], folded::Options::default(), out)
+            })
+        }
+        _ => form.show(view, exit),
+    }
+}
+
 /// What is said of a recording that ends too early.
 const NOT_WHOLE: &str = "it was not closed or is damaged; this is what could be read";
 
@@ -172,7 +202,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
             let mut symbolizer = args.load.symbols.symbolizer(!args.load.no_inline, &recording)?;
             let intervals = Intervals::Largest(INTERVALS);
             let options = Options { intervals, ..Options::default() };
-            let wanted = LoadRequest { apart: GroupBy::default(), options, stacks: false };
+            let chains = has_stacks(form.format);
+            let apart = GroupBy { chains, ..GroupBy::default() };
+            let wanted = LoadRequest { apart, options, stacks: chains };
             let profile = args.load.load(&recording, &mut symbolizer, wanted)?;
             is_empty.set(empty::explain(&profile, &recording)? || is_empty.get());
             Ok(profile)
@@ -199,7 +231,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     };
     let whole = profiles.iter().flatten().all(is_whole);
     let exit = if whole && !is_empty.get() { Exit::Done } else { Exit::Incomplete };
-    form.show(&view, &exit)?;
+    show(&view, &form, &exit)?;
     Ok(exit)
 }
 

@@ -2,9 +2,13 @@
 
 use serde_json::Value;
 
-use crate::harness::{Scratch, need_sampling, skip_unless};
+use std::collections::BTreeMap;
+
+use crate::harness::{Scratch, need_c_compiler, need_sampling, skip_unless};
 use crate::json::is_documented;
+use crate::simulated;
 use crate::simulator::{Function, Run, write};
+use crate::webdriver::{Browser, need_browser};
 
 /// Records a mix of known shares.
 #[track_caller]
@@ -122,8 +126,111 @@ fn what_is_of_metrics_only_is_told() {
     run(&["--metrics=none"]).exits(2).complains("there is no metric or group \"none\"");
     run(&["--metrics=slots"]).exits(2).complains("no metric or group");
     let unmeasured = ["--metrics=%L1DA,stalls", "--by", "module"];
-    run(&["-o", "x.html"]).exits(2).complains("Try: one of .txt, .json, .csv, .tsv");
+    run(&["-o", "x.pb.gz"])
+        .exits(2)
+        .complains("Try: one of .txt, .json, .csv, .tsv, .folded, .svg, .html");
+    run(&["--metrics", "-o", "x.html"]).exits(2).complains("are not of metrics");
+    run(&["--html"]).exits(2).complains("Try: --html=x.html");
     let stalls = run(&unmeasured);
     stalls.prints("not all recordings have the events");
     run(&["--metrics=stalls"]).exits(2).complains("has its events on both sides");
+}
+
+/// Writes `after.data`, the simulated program after a change: `chase` is called more often, `branches` is gone.
+pub(crate) fn write_after(scratch: &Scratch, before: Run) {
+    let mut functions = simulated::program();
+    (functions[1].weight, functions[2].weight) = (0.0, 3.0);
+    write(&Run { functions, seed: 7, ..before }, &scratch.path("after.data"));
+}
+
+/// A comparison of the simulated program before and after, written to a file with this name.
+#[track_caller]
+fn compared(file: &str) -> Scratch {
+    let scratch = Scratch::new();
+    let before =
+        Run { functions: simulated::program(), chains: true, cycles: 1e8, ..Run::default() };
+    assert_eq!(simulated::record(&scratch, &before), None);
+    write_after(&scratch, before);
+    let sides = ["diff", "--symfs", "root", "pmuscope.data", "after.data", "-o", file];
+    scratch.pmuscope(sides).exits(0).prints_nothing();
+    scratch
+}
+
+#[test]
+fn folded_stacks_have_the_counts_of_both_sides() {
+    skip_unless!(need_c_compiler());
+    let scratch = compared("x.folded");
+    let one = |file: &str| -> BTreeMap<String, u64> {
+        let report = ["report", "--symfs", "root", "-i", file, "--format", "folded"];
+        let outcome = scratch.pmuscope(report);
+        let line = |line: &str| {
+            let (stack, weight) = line.rsplit_once(' ').unwrap();
+            (stack.to_owned(), weight.parse().unwrap())
+        };
+        outcome.exits(0).stdout.lines().map(line).collect()
+    };
+    let (before, after) = (one("pmuscope.data"), one("after.data"));
+    let folded = std::fs::read_to_string(scratch.path("x.folded")).unwrap();
+    let mut stacks = 0;
+    for line in folded.lines() {
+        let [after_count, before_count, stack] = line.rsplitn(3, ' ').collect::<Vec<_>>()[..]
+        else {
+            panic!("{line}");
+        };
+        let count =
+            |side: &BTreeMap<String, u64>| side.get(stack).copied().unwrap_or(0).to_string();
+        assert_eq!((before_count, after_count), (&*count(&before), &*count(&after)), "{line}");
+        stacks += 1;
+    }
+    let all: std::collections::BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+    assert_eq!(stacks, all.len(), "{folded}");
+    assert!(before.keys().any(|stack| !after.contains_key(stack)), "nothing is gone: {folded}");
+}
+
+/// Texts of all boxes of the graph that is shown.
+const TITLES: &str = "return [...document.querySelectorAll('.flame-part:not([hidden]) .b title')].map((one) => one.textContent)";
+
+/// The text of the first box of that name in the graph that is shown; `None` without one.
+fn shown_box(browser: &Browser, name: &str) -> Option<String> {
+    let titles = browser.run(TITLES);
+    let mut titles = titles.as_array().unwrap().iter().map(|title| title.as_str().unwrap());
+    titles.find(|title| title.starts_with(&format!("{name}\n"))).map(str::to_owned)
+}
+
+#[test]
+fn a_page_shows_what_changed_in_a_flame_graph_and_a_table() {
+    skip_unless!(need_browser());
+    skip_unless!(need_c_compiler());
+    let scratch = compared("x.html");
+    let browser = Browser::start(1400);
+    browser.visit(&scratch.path("x.html"), |browser| {
+        browser.show_as(1400, "light");
+        let top = "const flame = document.querySelector('.flame').getBoundingClientRect();
+            return [flame.top, document.documentElement.scrollWidth - document.documentElement.clientWidth]";
+        let place = browser.run(top);
+        assert!(place[0].as_f64().unwrap() < 750.0 && place[1] == 0, "{place}");
+        // As wide as after: what is gone is not there, what is more says by how much.
+        assert_eq!(shown_box(browser, "branches"), None);
+        let chase = shown_box(browser, "chase").unwrap();
+        assert!(chase.contains("before ") && chase.contains("change +"), "{chase}");
+        browser.type_into(".flame-part .tools input", "chase");
+        browser.click(".switch input[value=before]");
+        let gone = shown_box(browser, "branches").unwrap();
+        assert!(gone.contains("after 0.00% (0 samples), change -"), "{gone}");
+        // The search goes along, names have room, and keys work as in the first.
+        let state = browser.run(
+            "const part = document.querySelector('.flame-part:not([hidden])');
+             return [document.querySelectorAll('.flame-part:not([hidden])').length, part.dataset.width,
+                part.querySelector('input').value, part.querySelectorAll('.b.hit').length > 0,
+                [...part.querySelectorAll('.b text')].some((one) => one.textContent.length > 3)]",
+        );
+        assert_eq!(state, serde_json::json!([1, "before", "chase", true, true]));
+        // A function of the table is found in the graph that is shown.
+        browser.click("table.functions tbody td.name");
+        let hits = "return document.querySelectorAll('.flame-part:not([hidden]) .b.hit').length";
+        assert!(browser.run(hits).as_u64().unwrap() > 0);
+        browser.show_as(400, "dark");
+        let place = browser.run(top);
+        assert_eq!(place[1], 0, "wider than a telephone");
+    });
 }

@@ -4,6 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::compare::ring;
+use crate::diff::write_after;
 use crate::harness::{Scratch, skip_unless};
 use crate::simulated::{program, record};
 use crate::simulator::Run;
@@ -59,6 +60,10 @@ fn write(scratch: &Scratch) -> Vec<Page> {
     add("metrics.svg", None, &of("metrics", "metrics.svg"));
     add("report.html", Some("pmuscope/report/1"), &of("report", "report.html"));
     add("report.svg", None, &of("report", "report.svg"));
+    write_after(scratch, run);
+    let diff = ["diff", "--symfs", "root", "pmuscope.data", "after.data", "-o"];
+    add("diff.html", Some("pmuscope/diff/1"), &[&diff[..], &["diff.html"]].concat());
+    add("diff.svg", None, &[&diff[..], &["diff.svg"]].concat());
     pages
 }
 

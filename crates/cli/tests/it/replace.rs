@@ -8,7 +8,7 @@ use crate::harness::Scratch;
 const PRECIOUS: &str = "#!/bin/sh\nexec \"$@\"\n";
 
 /// Command lines that write a file, and its name.
-const WRITERS: [(&str, &str); 29] = [
+const WRITERS: [(&str, &str); 32] = [
     ("stat -e page-faults --json=x.json -- true", "x.json"),
     ("stat -e page-faults --html=x.html -- true", "x.html"),
     ("stat -e page-faults -o x.txt -- true", "x.txt"),
@@ -42,6 +42,9 @@ const WRITERS: [(&str, &str); 29] = [
     ("script -i a.data -o x.json", "x.json"),
     ("script -i a.data -o x.csv", "x.csv"),
     ("diff a.data a.data -o x.json", "x.json"),
+    ("diff a.data a.data -o x.html", "x.html"),
+    ("diff a.data a.data -o x.svg", "x.svg"),
+    ("diff a.data a.data -o x.folded", "x.folded"),
     ("compare a.json --html x.html", "x.html"),
     ("metrics --list -o x.txt", "x.txt"),
 ];

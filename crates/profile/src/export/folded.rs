@@ -9,6 +9,7 @@
 //! new recordings compare: blanks of a command become `_`, a semicolon in a name becomes a colon,
 //! the parameters of a function are cut off, and a function without a name is called by its module.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::sync::Arc;
 
@@ -36,6 +37,36 @@ pub fn write(
     options: Options,
     out: &mut dyn Write,
 ) -> io::Result<()> {
+    lines(source, event, options).try_for_each(|(line, weight)| writeln!(out, "{line} {weight}"))
+}
+
+/// Writes one event of two sides, as `difffolded.pl` does: each stack with its weight before and after, 0 where a
+/// side does not have it. A side's weights are sums over its recordings.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write_sides(
+    sides: [&[(Source<'_>, Option<ExportedEvent>)]; 2],
+    options: Options,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let mut sums: BTreeMap<String, [u64; 2]> = BTreeMap::new();
+    for (at, side) in sides.into_iter().enumerate() {
+        let sampled = side.iter().filter_map(|(source, event)| Some((source, event.as_ref()?)));
+        for (line, weight) in sampled.flat_map(|(source, event)| lines(source, event, options)) {
+            let sum = &mut sums.entry(line).or_default()[at];
+            *sum = sum.saturating_add(weight);
+        }
+    }
+    sums.iter().try_for_each(|(line, [before, after])| writeln!(out, "{line} {before} {after}"))
+}
+
+/// Stacks with their weights, in the order of their bytes.
+fn lines(
+    source: &Source<'_>,
+    event: &ExportedEvent,
+    options: Options,
+) -> impl Iterator<Item = (String, u64)> {
     let mut names: FxHashMap<(FrameId, bool), Box<str>> = FxHashMap::default();
     let mut lines: Vec<(String, u64)> = Vec::new();
     for ((command, stack), weight) in by_command(source, event) {
@@ -53,15 +84,15 @@ pub fn write(
         lines.push((line, weight));
     }
     lines.sort_unstable();
-    let mut lines = lines.into_iter().peekable();
-    while let Some((line, mut weight)) = lines.next() {
-        // Different frames can have one name: addresses, lines, or parameters differ.
-        while let Some((_, more)) = lines.next_if(|(next, _)| *next == line) {
-            weight = weight.saturating_add(more);
+    // Different frames can have one name: addresses, lines, or parameters differ.
+    lines.dedup_by(|(next, more), (line, weight)| {
+        let is_same = next == line;
+        if is_same {
+            *weight = weight.saturating_add(*more);
         }
-        writeln!(out, "{line} {weight}")?;
-    }
-    Ok(())
+        is_same
+    });
+    lines.into_iter()
 }
 
 fn by_command(source: &Source<'_>, event: &ExportedEvent) -> FxHashMap<(Arc<str>, StackId), u64> {
@@ -149,6 +180,25 @@ mod tests {
         "#);
         let marked = folded(&made, Options { mark_kernel: true });
         assert!(marked.contains("copy_page_[k] "), "{marked}");
+    }
+
+    #[test]
+    fn two_sides_have_two_weights_each() {
+        let made = sample::made();
+        let mut other = sample::made();
+        other.counts.cells.retain(|cell| cell.samples != 30 && cell.samples != 15);
+        let side = |made: &'_ sample::Made| Some(made.events()[0].clone());
+        let before = [(made.source(), side(&made)), (made.source(), side(&made))];
+        let after = [(other.source(), side(&other)), (other.source(), None)];
+        let mut out = Vec::new();
+        write_sides([&before, &after], Options::default(), &mut out).unwrap();
+        insta::assert_snapshot!(String::from_utf8(out).unwrap(), @r#"
+        <b>"evil":;[=1,"x".so] 40 20
+        my_app;main 20 10
+        my_app;main;memcpy:x 70 35
+        my_app;main;memcpy:x;copy_page 50 25
+        my_app;main;recurse;recurse 60 0
+        "#);
     }
 
     /// The counts as `perf script` would print their samples.

@@ -192,6 +192,20 @@ impl<'a> Source<'a> {
     }
 }
 
+/// Recordings, each with its event of that name; `None` where it has no samples of it.
+#[must_use]
+pub fn sources<'a>(
+    profiles: &'a [Profile],
+    event: &str,
+) -> Vec<(Source<'a>, Option<ExportedEvent>)> {
+    let one = |profile: &'a Profile| {
+        let source = Source::new(profile);
+        let event = source.events.iter().find(|one| one.name == event).cloned();
+        (source, event)
+    };
+    profiles.iter().map(one).collect()
+}
+
 /// What stands where no name is known.
 pub(crate) const UNKNOWN: &str = "[unknown]";
 

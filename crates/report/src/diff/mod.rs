@@ -1,8 +1,9 @@
-//! Two sides of recordings, as text and as JSON.
+//! Two sides of recordings, as text, as JSON, as a page and as a picture.
 
 mod apart;
 mod json;
 mod notes;
+mod page;
 mod sheet;
 mod text;
 
@@ -32,6 +33,12 @@ pub struct DiffView<'a> {
 }
 
 impl DiffView<'_> {
+    /// The flame graph of the first event as an SVG file, as wide as the side after; `None` without an event.
+    #[must_use]
+    pub fn picture(&self) -> Option<String> {
+        self.events.first().map(|event| page::picture(self, event))
+    }
+
     /// Seconds between the sides where one was recorded after the other.
     fn apart(&self) -> Option<f64> {
         let [before, after] = self.recordings.map(|side| side.iter().map(Profile::info));
@@ -50,6 +57,10 @@ impl Report for DiffView<'_> {
 
     fn json(&self) -> impl Serialize {
         DiffReport::new(self)
+    }
+
+    fn page(&self, commit: &str) -> Option<String> {
+        Some(page::diff_page(self, commit))
     }
 }
 

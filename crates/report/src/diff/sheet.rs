@@ -12,6 +12,8 @@ use crate::sheet::{Field, NAME, Sheet, SheetForm, SheetObject};
 pub(super) fn sheet(event: &EventDiff, most: Option<usize>) -> Sheet<'_> {
     let shown = event.rows.iter().take(most.unwrap_or(usize::MAX));
     Sheet::new(fields(event), shown, event.rows.len())
+        .by_another_order()
+        .more_in("pmuscope diff -o FILE.json has all")
 }
 
 /// What was sampled on a side, for JSON.
@@ -86,6 +88,7 @@ fn fields(event: &EventDiff) -> Vec<Field<'_, RowDiff>> {
             .optional(3),
         Field::text("function", |row: &RowDiff| row.name.function.as_deref())
             .shown_as(|row| function(&row.name).into())
+            .searches(|row| row.name.function.as_ref().unwrap_or(&row.name.module).clone())
             .wanted(NAME),
         Field::text("inlined_into", |row: &RowDiff| row.name.inlined_into.as_deref())
             .for_programs(),

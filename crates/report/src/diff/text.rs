@@ -1,13 +1,13 @@
 //! The table of `pmuscope diff`.
 
 use pmuscope_profile::diff::{EventDiff, SideTotal, TotalUnit};
-use pmuscope_profile::{LongPhases, Profile};
 
+use super::DiffView;
+use super::notes::{kept, notes};
 use super::sheet::sheet;
-use super::{DiffView, claims_note, phases_note, runs_note};
 use crate::number::{count, counted, fixed, interval, signed};
-use crate::recording::{asked, paint_line, push_all_notes, push_wrapped};
-use crate::{Note, Style, escape};
+use crate::recording::{paint_line, push_all_notes, push_wrapped};
+use crate::{Style, escape};
 
 /// A table per event: rows with the change of share and total; then what limits the reading.
 #[must_use]
@@ -32,34 +32,25 @@ pub(super) fn diff_text(view: &DiffView<'_>, style: &Style) -> String {
     out
 }
 
-/// What a filter left of each side.
-fn kept(view: &DiffView<'_>) -> Option<String> {
-    let [before, after] = view.recordings;
-    let filtered = before.iter().chain(after).find_map(|one| one.filtered.as_ref())?;
-    let side = |side: &[Profile]| {
-        let kept: u64 = side.iter().map(Profile::samples).sum();
-        let read: u64 = side.iter().map(Profile::samples_read).sum();
-        format!("{} of {}", count(kept), count(read))
-    };
-    let flags = asked(&filtered.filter);
-    Some(format!("samples kept: {} before, {} after: {flags}", side(before), side(after)))
-}
-
 fn head(event: &EventDiff, files: [&[String]; 2], style: &Style) -> String {
-    let differing = event.rows.iter().filter(|row| row.differs() == Some(true)).count();
-    let line = format!(
-        "{}: {} of {} rows changed{} (after minus before)",
-        escape(&event.name),
-        count(differing as u64),
-        count(event.rows.len() as u64),
-        largest(event)
-    );
-    let mut out = paint_line(style, &line);
+    let mut out = paint_line(style, &verdict(event));
     for (word, (side, files)) in ["before", "after "].iter().zip(event.sides.iter().zip(files)) {
         let line = format!("{word}  {}    {}", side_text(side, event), escape(&files.join(" ")));
         push_wrapped(&mut out, &line, style);
     }
     out
+}
+
+/// `cpu-clock: 1 of 3 rows changed, most: parse +15.00 points (after minus before)`.
+pub(super) fn verdict(event: &EventDiff) -> String {
+    let differing = event.rows.iter().filter(|row| row.differs() == Some(true)).count();
+    format!(
+        "{}: {} of {} rows changed{} (after minus before)",
+        escape(&event.name),
+        count(differing as u64),
+        count(event.rows.len() as u64),
+        largest(event)
+    )
 }
 
 /// `, most: parse +15.00 points`; nothing where no change is claimed.
@@ -74,7 +65,7 @@ fn largest(event: &EventDiff) -> String {
 }
 
 /// `3 recordings, 12,345 samples, 4.12 ± 0.05 s each`.
-fn side_text(side: &SideTotal, event: &EventDiff) -> String {
+pub(super) fn side_text(side: &SideTotal, event: &EventDiff) -> String {
     let half = side.total.interval.map_or(0.0, |interval| interval.half_width());
     let total = interval(side.total.value, half);
     let each = if side.runs == 1 { "" } else { " each" };
@@ -90,30 +81,8 @@ fn unit(event: &EventDiff) -> String {
     }
 }
 
-fn notes(view: &DiffView<'_>) -> Vec<Note> {
-    let runs = [0, 1].map(|side: usize| view.files[side].len());
-    let of = ("shares", "diff");
-    let mut notes: Vec<String> = runs_note(runs, view.apart(), of).into_iter().collect();
-    let all_rows = || view.events.iter().flat_map(|event| &event.rows);
-    let long = view.events.iter().filter_map(|event| event.long_phases).reduce(LongPhases::longer);
-    if let Some(phases) = long {
-        notes.push(phases_note(&phases));
-    } else if runs == [1, 1] && all_rows().next().is_some() && all_rows().all(|row| row.p.is_none())
-    {
-        notes.push("no CI: samples fall in fewer than 30 time blocks. Record longer.".to_owned());
-    }
-    if all_rows().any(|row| row.p.is_some()) {
-        notes.push(claims_note(""));
-    }
-    if !view.one_sided.is_empty() {
-        let names: Vec<_> = view.one_sided.iter().map(|name| escape(name)).collect();
-        notes.push(format!("in one side only: {}.", names.join(", ")));
-    }
-    notes.into_iter().map(Note::plain).collect()
-}
-
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use pmuscope_profile::diff::{RowDiff, RowName, RowSide};
     use pmuscope_stats::{Estimate, Interval, LEVEL};
@@ -123,7 +92,12 @@ mod tests {
         Estimate { value, interval: half.map(around), n: 40 }
     }
 
-    fn row(function: Option<&str>, shares: [f64; 2], half: Option<f64>, p: Option<f64>) -> RowDiff {
+    pub(in crate::diff) fn row(
+        function: Option<&str>,
+        shares: [f64; 2],
+        half: Option<f64>,
+        p: Option<f64>,
+    ) -> RowDiff {
         let side = |at: usize| RowSide {
             share: estimate(shares[at], half),
             total: shares[at] * 10.0,
@@ -143,7 +117,7 @@ mod tests {
         }
     }
 
-    fn event(rows: Vec<RowDiff>) -> EventDiff {
+    pub(in crate::diff) fn event(rows: Vec<RowDiff>) -> EventDiff {
         let side = || SideTotal { runs: 1, samples: 10_000, total: estimate(10.0, None) };
         EventDiff {
             name: "cpu-clock".into(),

@@ -77,8 +77,8 @@ impl FlatLayout {
 impl FlameBox {
     fn plain(name: String, depth: u32, start: u64, weight: u64) -> Self {
         let colour = colour::NEUTRAL.to_owned();
-        let (module, note) = (None, None);
-        Self { name, module, colour, depth, start, weight, own: 0, samples: weight, note }
+        let (module, note, figures) = (None, None, None);
+        Self { name, module, colour, depth, start, weight, own: 0, samples: weight, note, figures }
     }
 
     fn of(row: &FlatRow<'_>, start: u64, painter: &Painter<'_>) -> Self {

@@ -12,6 +12,8 @@
 
 mod colour;
 mod flat;
+mod layout;
+mod sides;
 pub(crate) mod svg;
 mod tree;
 
@@ -19,8 +21,10 @@ use pmuscope_profile::export::{ExportedEvent, Source};
 
 pub(crate) use colour::ModuleHues;
 pub use flat::FlatRow;
+pub(crate) use sides::{FlameSide, FlameSides};
 pub use svg::flame_svg;
 
+use layout::{Face, FlameLayout, FlameTree};
 use tree::{Name, Tree};
 
 use crate::markup::cut;
@@ -130,6 +134,8 @@ pub(crate) struct FlameBox {
     pub(crate) samples: u64,
     /// What else there is to say of it.
     pub(crate) note: Option<String>,
+    /// What is said instead of its share and samples, where the width alone does not say it.
+    pub(crate) figures: Option<String>,
 }
 
 /// Boxes that are not drawn.
@@ -161,49 +167,18 @@ impl Flame {
     ) -> Self {
         let tree = Tree::new(source, events);
         let hues = ModuleHues::new(source);
-        let total = tree.nodes[0].weight;
-        let narrowest = narrowest(&tree, limits);
-        let mut left_out =
-            LeftOut { below: narrowest as f64 / total.max(1) as f64, ..LeftOut::default() };
-        let mut boxes: Vec<FlameBox> = Vec::new();
-        let mut open = vec![(0_u32, 0_u32, 0_u64)];
-        while let Some((at, depth, start)) = open.pop() {
-            let node = &tree.nodes[at as usize];
-            if node.weight < narrowest || depth > DEEPEST {
-                let size = tree.size(at);
-                left_out.boxes += size;
-                left_out.too_deep += if depth > DEEPEST { size } else { 0 };
-                continue;
-            }
-            let children = tree.children(source, at);
-            let inner: u64 = children.iter().map(|&child| tree.nodes[child as usize].weight).sum();
-            let (name, module, colour) = described(source, &hues, &node.name);
-            let tint = painter.and_then(|of| Some((of.tint)(&frame(source, &node.name)?)));
-            let (colour, note) = match tint {
-                Some(tint) => (tint.colour, Some(tint.note)),
-                None => (colour, None),
-            };
-            boxes.push(FlameBox {
-                name,
-                module,
-                colour,
-                depth,
-                start,
-                weight: node.weight,
-                own: node.weight.saturating_sub(inner),
-                samples: node.samples,
-                note,
-            });
-            let mut next = start;
-            for child in children {
-                open.push((child, depth + 1, next));
-                next += tree.nodes[child as usize].weight;
-            }
-        }
-        boxes.sort_by_key(|one| (one.depth, one.start));
-        let deepest = boxes.iter().map(|one| one.depth).max().unwrap_or(0);
         let legend = painter.map(|painter| painter.legend.clone());
-        Self { boxes, total, deepest, left_out, legend, hues, is_flat: false }
+        let graph = Self::of(&PaintedTree { tree, source, hues: &hues, painter }, limits);
+        Self { legend, hues, ..graph }
+    }
+
+    /// The layout of any tree.
+    fn of(tree: &impl FlameTree, limits: FlameLimits) -> Self {
+        let layout = FlameLayout::new(tree, limits);
+        let deepest = layout.deepest();
+        let FlameLayout { boxes, left_out } = layout;
+        let (total, hues) = (tree.weight(0), ModuleHues::default());
+        Self { boxes, total, deepest, left_out, legend: None, hues, is_flat: false }
     }
 
     /// What its colours stand for, where they are not those of modules.
@@ -244,34 +219,56 @@ impl Flame {
     }
 }
 
-/// The smallest weight that is drawn. A caller weighs at least as much as what it calls, so what is
-/// drawn is a tree.
-fn narrowest(tree: &Tree, limits: FlameLimits) -> u64 {
-    let by_share = (tree.nodes[0].weight as f64 * limits.share).ceil() as u64;
-    let mut weights: Vec<u64> = tree.nodes.iter().map(|node| node.weight).collect();
-    let by_number = if weights.len() > limits.boxes && limits.boxes > 0 {
-        let (_, last, _) = weights.select_nth_unstable_by(limits.boxes, |a, b| b.cmp(a));
-        *last + 1
-    } else {
-        0
-    };
-    by_share.max(by_number).max(1)
+/// The tree of one recording, in the colours of modules or of a painter.
+struct PaintedTree<'a> {
+    tree: Tree,
+    source: &'a Source<'a>,
+    hues: &'a ModuleHues,
+    painter: Option<&'a Painter<'a>>,
 }
 
-/// A function, as painters see it.
-fn frame<'a>(source: &'a Source<'_>, name: &Name) -> Option<Frame<'a>> {
-    match name {
-        Name::All | Name::Command(_) => None,
-        Name::Function { function, module, inlined } => Some(Frame {
-            function: Some(&source.counts.functions[*function as usize].name),
-            module: source.module_name(*module),
-            inlined: *inlined,
-        }),
-        Name::Nameless { module } => {
-            let module = source.module_name(*module);
-            Some(Frame { function: None, module, inlined: false })
+impl FlameTree for PaintedTree<'_> {
+    fn size(&self) -> usize {
+        self.tree.nodes.len()
+    }
+
+    fn weight(&self, at: u32) -> u64 {
+        self.tree.nodes[at as usize].weight
+    }
+
+    fn below(&self, at: u32) -> impl Iterator<Item = u32> {
+        self.tree.below(at).iter().copied()
+    }
+
+    fn name(&self, at: u32) -> &str {
+        let name = &self.tree.nodes[at as usize].name;
+        match frame(self.source, name) {
+            Some((_, frame)) => frame.function.unwrap_or(frame.module),
+            None => name.of_no_function(),
         }
     }
+
+    fn face(&self, at: u32) -> Face {
+        let node = &self.tree.nodes[at as usize];
+        let (name, module, colour) = described(self.source, self.hues, &node.name);
+        let tint = self.painter.and_then(|of| Some((of.tint)(&frame(self.source, &node.name)?.1)));
+        let (colour, note) = match tint {
+            Some(tint) => (tint.colour, Some(tint.note)),
+            None => (colour, None),
+        };
+        Face { name, module, colour, samples: node.samples, note, figures: None }
+    }
+}
+
+/// The number of a function's module, and the function as painters see it; `None` where the box is of no function.
+fn frame<'a>(source: &'a Source<'_>, name: &Name) -> Option<(u32, Frame<'a>)> {
+    let (function, module, inlined) = match name {
+        Name::All | Name::Command(_) => return None,
+        Name::Function { function, module, inlined } => (Some(*function), *module, *inlined),
+        Name::Nameless { module } => (None, *module, false),
+    };
+    let function = function.map(|id| &*source.counts.functions[id as usize].name);
+    Some((module, Frame { function, module: source.module_name(module), inlined }))
 }
 
 /// What a box is called, where it is from, and its colour.
@@ -280,22 +277,24 @@ fn described(
     hues: &ModuleHues,
     name: &Name,
 ) -> (String, Option<String>, String) {
-    match name {
-        Name::All => ("all".into(), None, colour::NEUTRAL.into()),
-        Name::Command(command) => (command.to_string(), None, colour::NEUTRAL.into()),
-        Name::Function { function, module, inlined } => {
-            let name = &source.counts.functions[*function as usize].name;
-            let shade = hues.function(*module, Some(name), *inlined);
-            let mark = if *inlined { " (inlined)" } else { "" };
-            (
-                format!("{}{mark}", cut(name, LONGEST_NAME)),
-                Some(source.module_name(*module).to_owned()),
-                shade,
-            )
+    match frame(source, name) {
+        Some((module, frame)) => {
+            let colour = hues.function(module, frame.function, frame.inlined);
+            (frame.label(), Some(frame.module.to_owned()), colour)
         }
-        Name::Nameless { module } => {
-            let name = source.module_name(*module);
-            (nameless(name), Some(name.to_owned()), hues.function(*module, None, false))
+        None => (name.of_no_function().to_owned(), None, colour::NEUTRAL.to_owned()),
+    }
+}
+
+impl Frame<'_> {
+    /// What its box is called.
+    fn label(&self) -> String {
+        match self.function {
+            Some(name) => {
+                let mark = if self.inlined { " (inlined)" } else { "" };
+                format!("{}{mark}", cut(name, LONGEST_NAME))
+            }
+            None => nameless(self.module),
         }
     }
 }

@@ -130,18 +130,20 @@ fn draw(out: &mut String, flame: &Flame, one: &FlameBox) {
     let module =
         one.module.as_ref().map_or_else(String::new, |module| format!("{}: ", text(module)));
     let note = one.note.as_ref().map_or_else(String::new, |note| format!(", {}", text(note)));
+    let figures = match &one.figures {
+        Some(figures) => text(figures).into_owned(),
+        None => format!("{}, {} samples{own}", percent(width, 2), count(one.samples)),
+    };
     let _ = write!(
         out,
         "<svg class=\"{}\" data-d=\"{}\" x=\"{}%\" y=\"{y}\" width=\"{}%\" height=\"{HEIGHT}\">\
-         <title>{}\n{module}{}, {} samples{own}{note}</title>\
+         <title>{}\n{module}{figures}{note}</title>\
          <rect width=\"100%\" height=\"100%\" rx=\"2\" fill=\"{}\"/>",
         if width * WIDTH < BORDERED { "b n" } else { "b" },
         one.depth,
         places(start * 100.0),
         places(width * 100.0),
         text(&one.name),
-        percent(width, 2),
-        count(one.samples),
         one.colour,
     );
     let room = ((width * WIDTH - 6.0) / CHARACTER).max(0.0) as usize;

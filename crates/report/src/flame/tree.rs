@@ -15,10 +15,20 @@ pub(super) enum Name {
     Nameless { module: u32 },
 }
 
+impl Name {
+    /// What a box is called that stands for no function.
+    pub(super) fn of_no_function(&self) -> &str {
+        match self {
+            Self::Command(command) => command,
+            _ => "all",
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct FlameNode {
     pub(super) name: Name,
-    parent: u32,
+    pub(super) parent: u32,
     /// Its own and that of all below.
     pub(super) weight: u64,
     pub(super) samples: u64,
@@ -61,31 +71,9 @@ impl Tree {
         Self { nodes }
     }
 
-    /// The heaviest first; equal ones by name, so that the picture does not depend on chance.
-    pub(super) fn children(&self, source: &Source<'_>, at: u32) -> Vec<u32> {
-        let mut children = self.nodes[at as usize].children.clone();
-        let text = |at: u32| match &self.nodes[at as usize].name {
-            Name::All => "",
-            Name::Command(command) => &**command,
-            Name::Function { function, .. } => &*source.counts.functions[*function as usize].name,
-            Name::Nameless { module } => source.module_name(*module),
-        };
-        children.sort_by(|&a, &b| {
-            let (first, second) = (&self.nodes[a as usize], &self.nodes[b as usize]);
-            (second.weight, text(a), a).cmp(&(first.weight, text(b), b))
-        });
-        children
-    }
-
-    /// Number of nodes from this one on.
-    pub(super) fn size(&self, at: u32) -> usize {
-        let mut size = 0;
-        let mut open = vec![at];
-        while let Some(at) = open.pop() {
-            size += 1;
-            open.extend(&self.nodes[at as usize].children);
-        }
-        size
+    /// The nodes right below.
+    pub(super) fn below(&self, at: u32) -> &[u32] {
+        &self.nodes[at as usize].children
     }
 }
 

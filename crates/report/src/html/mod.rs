@@ -19,7 +19,7 @@ use crate::views::Functions;
 
 pub(crate) use frame::{PALETTE, PageFrame};
 pub(crate) use grid::{Cells, Grid};
-pub(crate) use parts::{contents, dot, filter, flame, legend, number_cell, share_cell};
+pub(crate) use parts::{contents, dot, filter, flame, flames, legend, number_cell, share_cell};
 pub use summary::{Fact, Summary};
 pub(crate) use summary::{cost, machine, time};
 

@@ -73,13 +73,25 @@
     if (!box.querySelector('button, a, summary, [tabindex]')) box.tabIndex = 0;
   }
 
+  // Of several flame graphs one is shown; what was searched for in it is searched for in the next one.
+  for (const choice of document.querySelectorAll('.switch')) {
+    const section = choice.parentElement;
+    const parts = [...section.querySelectorAll('.flame-part')];
+    choice.hidden = false;
+    choice.addEventListener('change', ({ target }) => {
+      const wanted = parts.find((part) => !part.hidden).querySelector('input').value;
+      parts.forEach((part) => { part.hidden = part.dataset.width !== target.value; });
+      section.dispatchEvent(new CustomEvent('flame-search', { bubbles: true, detail: wanted }));
+    });
+  }
+
   // A function of the table is looked for in the flame graph beside it.
   for (const table of document.querySelectorAll('table.functions')) {
     const event = table.closest('.event');
-    const flame = event.querySelector('.flame-part');
+    const flame = () => event.querySelector('.flame-part:not([hidden])');
     const find = (cell) => {
       event.dispatchEvent(new CustomEvent('flame-search', { bubbles: true, detail: cell.dataset.find || cell.textContent }));
-      flame.scrollIntoView({ block: 'start' });
+      flame().scrollIntoView({ block: 'start' });
     };
     // One stop for the Tab key; arrows go from row to row.
     const cells = () => [...table.tBodies[0].rows].filter((row) => !row.hidden).map((row) => row.cells[row.cells.length - 1]);

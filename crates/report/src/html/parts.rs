@@ -68,16 +68,59 @@ pub(crate) fn flame(
 ) -> Markup {
     html! {
         section class="flame-part" id={ "flame-" (at) } {
-            h2 { "Flame graph" }
-            p class="dim" { (shape) ". Click or press Enter to zoom in, Escape to zoom out; arrow keys move." }
-            (PreEscaped(svg::tools("")))
-            (legend)
-            div class="picture" { (written(|out| svg::graph_svg(out, flame, name))) }
-            p class="detail mono" aria-live="polite" {}
-            @if let Some(note) = flame.note() {
-                p class="dim" { (note) }
+            (flame_head(shape))
+            (graph(flame, name, legend))
+        }
+        "\n"
+    }
+}
+
+/// The same with several graphs, of which one is shown: each with the word that chooses it. Without the script it is
+/// the first.
+pub(crate) fn flames(
+    flames: &[(&'static str, &Flame)],
+    (at, name): (usize, &str),
+    shape: &str,
+    legend: &Markup,
+) -> Markup {
+    html! {
+        section id={ "flame-" (at) } {
+            (flame_head(shape))
+            fieldset class="switch" hidden {
+                legend { "Width" }
+                @for (number, (word, _)) in flames.iter().enumerate() {
+                    label {
+                        input type="radio" name={ "width-" (at) } value=(word) checked[number == 0] autocomplete="off";
+                        " " (word)
+                    }
+                }
+            }
+            @for (number, (word, flame)) in flames.iter().enumerate() {
+                div class="flame-part" data-width=(word) hidden[number > 0] {
+                    (graph(flame, &format!("{name}, {word}"), legend))
+                }
             }
         }
         "\n"
+    }
+}
+
+fn flame_head(shape: &str) -> Markup {
+    html! {
+        h2 { "Flame graph" }
+        p class="dim" { (shape) ". Click or press Enter to zoom in, Escape to zoom out; arrow keys move." }
+    }
+}
+
+/// The picture with its tools, and what is said of the box under the pointer.
+fn graph(flame: &Flame, name: &str, legend: &Markup) -> Markup {
+    html! {
+        (PreEscaped(svg::tools("")))
+        (legend)
+        div class="picture" { (written(|out| svg::graph_svg(out, flame, name))) }
+        p class="detail mono" aria-live="polite" {}
+        @if let Some(note) = flame.note() {
+            p class="dim" { (note) }
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! The table for people, on a page: its columns sort, its rows filter.
 
 use super::text::{INTERVAL, shown};
-use super::{FieldKind, Heading, Mark, Sheet, SheetCell, SheetForm, Value};
+use super::{FieldKind, Heading, Mark, RowOrder, Sheet, SheetCell, SheetForm, Value};
 use crate::html::{dot, filter};
 use crate::markup::{Markup, PreEscaped, html};
 use crate::number::{counted, fixed};
@@ -18,7 +18,10 @@ impl Sheet<'_> {
         let columns = self.columns(SheetForm::Page);
         let searches = columns.iter().any(|&at| self.headings[at].searches);
         let shades = columns.iter().any(|&at| self.headings[at].shades);
-        let order = if self.rises { "ascending" } else { "descending" };
+        let order = self.order.map(|order| match order {
+            RowOrder::Rising => "ascending",
+            RowOrder::Falling => "descending",
+        });
         let row = |row: &[SheetCell<'_>]| {
             html! { tr { @for &at in &columns { (cells(&self.headings[at], &row[at], searches)) } } "\n" }
         };
@@ -32,7 +35,7 @@ impl Sheet<'_> {
                     thead {
                         tr {
                             @for (position, &at) in columns.iter().enumerate() {
-                                (head(&self.headings[at], (position == 0).then_some(order)))
+                                (head(&self.headings[at], order.filter(|_| position == 0)))
                             }
                         }
                     }

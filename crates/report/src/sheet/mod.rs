@@ -563,6 +563,13 @@ impl<'a> SheetCell<'a> {
     }
 }
 
+/// How a column goes from row to row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum RowOrder {
+    Falling,
+    Rising,
+}
+
 /// A table. Serialized, it is a list of objects, one for each row. Rows are made when they are written: a
 /// recording can have millions.
 pub(crate) struct Sheet<'a> {
@@ -573,8 +580,8 @@ pub(crate) struct Sheet<'a> {
     feet: usize,
     /// Rows that are left out in the middle: where, and what people see there.
     gap: Option<(usize, String)>,
-    /// The first column rises from row to row; it falls otherwise.
-    rises: bool,
+    /// How the first column goes from row to row.
+    order: Option<RowOrder>,
     left_out: usize,
     /// Whether the sum is one of all rows.
     has_total: bool,
@@ -615,7 +622,7 @@ impl<'a> Sheet<'a> {
             rows: rows.len(),
             feet: 0,
             gap: None,
-            rises: false,
+            order: Some(RowOrder::Falling),
             left_out: all.saturating_sub(rows.len()),
             row: Box::new(move |at| fields.iter().map(|field| cell(field, rows[at])).collect()),
             has_total: false,
@@ -650,7 +657,13 @@ impl<'a> Sheet<'a> {
 
     /// The first column rises from row to row, as time does.
     pub(crate) fn rising(mut self) -> Self {
-        self.rises = true;
+        self.order = Some(RowOrder::Rising);
+        self
+    }
+
+    /// Rows stand by something that is not the first column as it is read, such as the size of a change.
+    pub(crate) fn by_another_order(mut self) -> Self {
+        self.order = None;
         self
     }
 
@@ -674,8 +687,8 @@ impl<'a> Sheet<'a> {
         let all = 0..self.rows + self.feet;
         let own_rows: Vec<Vec<SheetCell<'b>>> = all.map(|at| own((self.row)(at))).collect();
         let row = Box::new(move |at: usize| own_rows[at].clone());
-        let Self { headings, rows, feet, gap, rises, left_out, has_total, rest, more, .. } = self;
-        Sheet { headings, row, rows, feet, gap, rises, left_out, has_total, rest, more }
+        let Self { headings, rows, feet, gap, order, left_out, has_total, rest, more, .. } = self;
+        Sheet { headings, row, rows, feet, gap, order, left_out, has_total, rest, more }
     }
 
     /// The rows, one after another.
