@@ -220,7 +220,7 @@ fn a_page_shows_what_changed_in_a_flame_graph_and_a_table() {
         // The search goes along, names have room, and keys work as in the first.
         let state = browser.run(
             "const part = document.querySelector('.flame-part:not([hidden])');
-             return [document.querySelectorAll('.flame-part:not([hidden])').length, part.dataset.width,
+             return [document.querySelector('article').querySelectorAll('.flame-part:not([hidden])').length, part.dataset.width,
                 part.querySelector('input').value, part.querySelectorAll('.b.hit').length > 0,
                 [...part.querySelectorAll('.b text')].some((one) => one.textContent.length > 3)]",
         );
