@@ -9,6 +9,7 @@ use crate::markup::html;
 use crate::recording::{Head, RowLimits, head_text, kept_text, push_wrapped, warnings_text};
 use crate::report::Report;
 use crate::sheet::{Separator, Sheet};
+use crate::title;
 
 /// The recording that rows are of, and which of them to show.
 #[derive(Debug, Clone, Copy)]
@@ -77,7 +78,7 @@ impl Report for Document<'_> {
 
     fn page(&self, commit: &str) -> Option<String> {
         let mut summary = Summary::new(self.view.profile, self.view.file);
-        summary.title = format!("{}: {}", summary.title, self.title);
+        summary.title = title::about_profile(self.view.profile, self.title, self.view.file);
         let body = html! {
             section class="table-part" {
                 h2 { (self.title) }

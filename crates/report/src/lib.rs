@@ -30,6 +30,7 @@ pub mod script;
 mod section;
 mod sheet;
 mod tint;
+mod title;
 mod top;
 mod topdown;
 mod views;

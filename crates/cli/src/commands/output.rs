@@ -733,5 +733,10 @@ fn picture(
         .filter(|fact| fact.value != "-")
         .map(|fact| format!("{} {}", fact.name.to_lowercase(), fact.value))
         .collect();
-    flame_svg(&flame, &format!("{}: {}", summary.title, event.name), &facts.join(" · "))
+    // The title names all events, the picture is of the first.
+    let title = match source.events.len() {
+        0 | 1 => summary.title.clone(),
+        _ => format!("{} of {}", event.name, summary.title),
+    };
+    flame_svg(&flame, &title, &facts.join(" · "))
 }

@@ -36,8 +36,8 @@ fn what_cannot_be_balanced_is_told_before_anything_is_done() {
     let nodes = pmuscope_machine::Machine::host().topology().unwrap().nodes.len();
     if nodes == 1 {
         let alone = scratch.pmuscope(["numa", "balance", "-p", &own]);
-        alone.exits(3).complains("one node").complains("nothing to place");
-        scratch.pmuscope(["numa", "balance", "--", "true"]).exits(3).complains("one node");
+        alone.exits(3).complains("one NUMA node").complains("nothing to place");
+        scratch.pmuscope(["numa", "balance", "--", "true"]).exits(3).complains("one NUMA node");
     }
 }
 

@@ -12,6 +12,7 @@ use crate::markup::{PreEscaped, html, text};
 use crate::number;
 use crate::runs::{distinct, scaled, value};
 use crate::style::Style;
+use crate::title::title;
 
 /// A panel, pixels.
 const WIDTH: f64 = 270.0;
@@ -49,8 +50,9 @@ fn draw(file: &RunFile, style: &str) -> String {
 #[must_use]
 pub fn slots_page(file: &RunFile, commit: &str) -> String {
     let runs = Fact::new("Runs", number::count(file.runs.len() as u64), how(file));
+    let extents = [number::counted(file.runs.len(), "run"), number::duration(file.duration_s)];
     let summary = Summary {
-        title: "bench slots".to_owned(),
+        title: title("bench slots", "", &extents),
         facts: vec![runs, Fact::new("Duration", number::duration(file.duration_s), String::new())],
         notes: Vec::new(),
         command: file.command.join(" "),

@@ -15,6 +15,7 @@ use crate::html::{Fact, PageFrame, Summary};
 use crate::markup::{Markup, html};
 use crate::number;
 use crate::section::Section;
+use crate::title;
 
 /// The page of one file's figures: `comparison` is of it alone; `commit` is what the program was built from.
 #[must_use]
@@ -41,7 +42,8 @@ pub(super) fn compare_page(
     }
     let mut notes = of_comparison(comparison);
     notes.extend(more);
-    let summary = summary(names.join(", "), facts, notes, &comparison.files);
+    let title = title::of_runs(&comparison.files, &names, &extents(comparison));
+    let summary = summary(title, facts, notes, &comparison.files);
     let all = Section::new("figures", "Metrics").about(about + ".");
     let body = html! {
         ul class="files" {
@@ -65,7 +67,8 @@ pub(super) fn trend_page(of: &Trend, commit: &str) -> String {
         "level changes, for all metrics together",
     );
     let facts = vec![number_of(of.rows.len()), claimed];
-    let title = format!("{} files over time", names.len());
+    let columns = number::counted(names.len(), "file");
+    let title = title::over_time(&of.files, &[format!("{columns} over time")]);
     let summary = summary(title, facts, of_files(&of.files), &of.files);
     let end = |name: Option<&String>| name.map_or("-", String::as_str).to_owned();
     let section = Section::new("figures", "Metrics over time").about(format!(
@@ -75,6 +78,18 @@ pub(super) fn trend_page(of: &Trend, commit: &str) -> String {
     ));
     let body = section.sheet(trend::sheet(of, &names)).html();
     PageFrame { schema: TREND_SCHEMA, commit }.page(&summary, &body)
+}
+
+/// How often one file's command ran, and which metrics the page has; each once, whatever it is of.
+fn extents(comparison: &Comparison) -> Vec<String> {
+    let runs = match &comparison.files[..] {
+        [file] => Some(number::counted(file.runs, "run")),
+        _ => None,
+    };
+    let mut metrics: Vec<&str> = comparison.rows.iter().map(|row| &*row.metric).collect();
+    let mut known = BTreeSet::new();
+    metrics.retain(|metric| known.insert(*metric));
+    runs.into_iter().chain([title::some(&metrics, "metric")]).collect()
 }
 
 fn number_of(figures: usize) -> Fact {

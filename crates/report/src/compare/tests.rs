@@ -7,6 +7,7 @@ use pmuscope_measure::{Labels, Origin, Program, Run, RunFile};
 use super::page::{compare_page, trend_page};
 use super::trend::trend_text;
 use super::*;
+use crate::title::tests::of_page;
 
 /// A sweep of three groups over six runs each: the ring with `cycles` and `hitm` per packet.
 fn ring(name: &str, started: u64, cycles: f64, hitm: f64) -> (String, RunFile) {
@@ -226,8 +227,28 @@ fn levels_over_time_are_marked_where_they_changed() {
     xsnp_hitm  /packet     12  0.900 ± 0.003  0.900 ± 0.003  -
     ");
     let page = trend_page(&trend, "abc");
+    assert_eq!(of_page(&page), "sweep: ring, 12 files over time");
     assert_eq!(page.matches("class=\"shift\"").count(), 1);
     assert_eq!(page.matches("<circle").count(), 24);
+}
+
+#[test]
+fn a_title_says_what_ran_and_what_is_compared() {
+    let title = |files: &[(String, RunFile)]| {
+        let comparison = compare(files, &Options::default()).unwrap();
+        of_page(&compare_page(&comparison, (Vec::new(), crate::markup::Markup::default()), "abc"))
+            .to_owned()
+    };
+    let mut files = both();
+    assert_eq!(
+        title(&files),
+        "sweep: ring, basic.json vs fastforward.json, cycles and 5 more metrics"
+    );
+    assert_eq!(title(&files[..1]), "sweep: ring, 18 runs, cycles and 5 more metrics");
+    files[1].1.command = ["pmuscope", "stat", "--", "other"].map(String::from).into();
+    assert_eq!(title(&files), "compare: basic.json vs fastforward.json, cycles and 5 more metrics");
+    // Commands that were interleaved are what their columns are of.
+    assert!(title(&[interleaved(None)]).contains(" vs "), "{}", title(&[interleaved(None)]));
 }
 
 #[test]

@@ -6,11 +6,12 @@ use pmuscope_profile::{Lost, LostSource, Profile};
 use crate::Note;
 use crate::number::{count, duration, percent, significant};
 use crate::recording::{asked, event_name, kept, machine_size};
+use crate::title;
 
 /// What a page says before any figure. All text may be foreign.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Summary {
-    /// The recording, in a word or two.
+    /// What was measured, in a line; see [`crate::title`].
     pub title: String,
     /// Facts, in the order they are shown.
     pub facts: Vec<Fact>,
@@ -66,6 +67,11 @@ impl Fact {
         Self::new("Emulated by", emulator, detail).which_warns(true)
     }
 
+    /// The recording that a page was made from.
+    pub(crate) fn file(path: &str) -> Self {
+        Self::new("Recording", path, "")
+    }
+
     /// Where it was recorded, where the file tells.
     pub(crate) fn machine(metadata: &Metadata) -> Option<Self> {
         let names = [&metadata.hostname, &metadata.cpu_model];
@@ -81,7 +87,7 @@ impl Summary {
         let emulator = profile.info().and_then(|info| info.machine.emulator.as_deref());
         let told = profile.info().map(|info| &info.command).filter(|command| !command.is_empty());
         Self {
-            title: file.to_owned(),
+            title: title::of_profile(profile, "", file),
             facts: vec![
                 event(profile),
                 time(profile),
@@ -93,6 +99,7 @@ impl Summary {
             .into_iter()
             .chain(filter(profile))
             .chain(emulator.map(Fact::emulated))
+            .chain([Fact::file(file)])
             .collect(),
             notes: crate::notes(profile),
             command: told.unwrap_or(&profile.metadata.command).join(" "),

@@ -10,9 +10,9 @@ use super::{METRICS_SCHEMA, MetricsView, causes};
 use crate::flame::Flame;
 use crate::html::{PageFrame, contents, legend};
 use crate::markup::html;
-use crate::number::{count, duration, percent, significant};
+use crate::number::{count, counted, duration, percent, significant};
 use crate::section::{Body, Section};
-use crate::{Fact, Summary};
+use crate::{Fact, Summary, title};
 
 /// The page; `flame` is a picture in the colours of `tints`, where rows are of functions;
 /// `commit` is what the program was built from.
@@ -84,13 +84,23 @@ fn summary(view: &MetricsView<'_>) -> Summary {
         facts.push(Fact::emulated(emulator));
     }
     facts.extend(Fact::machine(&windows.metadata));
+    facts.push(Fact::file(view.file));
     let told = info.map(|info| &info.command).filter(|command| !command.is_empty());
     Summary {
-        title: view.file.to_owned(),
+        title: title(view),
         facts,
         notes: notes(view),
         command: told.unwrap_or(&windows.metadata.command).join(" "),
     }
+}
+
+/// What was measured, in a line.
+pub(super) fn title(view: &MetricsView<'_>) -> String {
+    let windows = view.windows;
+    let seconds = (windows.seconds > 0.0).then(|| duration(windows.seconds));
+    let number = counted(windows.total.windows(), "window");
+    let extents: Vec<String> = seconds.into_iter().chain([number]).collect();
+    title::title("metrics", &title::of_recording(&windows.metadata, view.file), &extents)
 }
 
 /// What stands where in the flame graph.

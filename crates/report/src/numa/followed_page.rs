@@ -7,8 +7,9 @@ use super::followed::{Followed, looks, processes};
 use crate::Note;
 use crate::html::{Cells, Fact, Grid, PageFrame, Summary, contents};
 use crate::markup::{Markup, html};
-use crate::number::{duration, fixed, percent};
+use crate::number::{self, duration, fixed, percent};
 use crate::section::Section;
+use crate::title;
 
 /// More columns than a screen has points to tell apart: neighbours share one.
 const MOST_COLUMNS: usize = 600;
@@ -56,7 +57,11 @@ fn summary(followed: &Followed<'_>, command: &str) -> Summary {
         .local_share()
         .map_or(String::new(), |share| format!("{} local", percent(share, 0)));
     Summary {
-        title: "numa show".to_owned(),
+        title: title::title(
+            "memory placement",
+            &title::short(&followed.who()),
+            &[duration(followed.seconds), number::counted(followed.looks.len(), "snapshot")],
+        ),
         facts: vec![
             Fact::new("Followed", followed.who(), "writable memory".to_owned()),
             Fact::new("Duration", duration(followed.seconds), followed.how_often()),

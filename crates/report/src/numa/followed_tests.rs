@@ -132,5 +132,10 @@ fn the_page_has_maps_and_numbers_and_no_foreign_markup() {
     assert_eq!(data["values"][1], serde_json::json!([0, 65536, 131_072, 196_608, 262_144]));
     assert!(!page.contains("<script>alert"), "{page}");
     assert!(page.contains("emulated (QEMU)"), "{page}");
+    let title = crate::title::tests::of_page(&page);
+    assert!(
+        title.starts_with("memory placement: ") && title.ends_with(", 2.00 s, 5 snapshots"),
+        "{title}"
+    );
     assert_eq!(page.matches("class=\"heat-part\"").count(), 2);
 }

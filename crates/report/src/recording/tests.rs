@@ -208,6 +208,19 @@ fn a_recording_of_ours_tells_cost_and_loss() {
 }
 
 #[test]
+fn a_title_says_what_was_measured() {
+    let title = |info: RecordingInfo| {
+        let made = Made::new(2).process(7, b"db", b"/usr/bin/db").samples(0, 7, 0x1010, 1200);
+        let profile = made.samples(1, 7, 0x1010, 3).info(info).profile();
+        crate::Summary::new(&profile, "/tmp/x.data").title
+    };
+    assert_eq!(title(info()), "cpu-clock, page-faults: system-wide, 3.02 s, 1,203 samples");
+    let scope = "command ./server --port 80".into();
+    let command = title(RecordingInfo { scope, ..info() });
+    assert_eq!(command, "cpu-clock, page-faults: ./server --port 80, 3.02 s, 1,203 samples");
+}
+
+#[test]
 fn a_foreign_recording_has_no_cost_and_its_loss_is_a_lower_bound() {
     let profile = Made::new(2)
         .process(7, b"evil\x1b[2J\nname", b"/opt/stripped")

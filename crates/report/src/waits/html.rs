@@ -6,8 +6,9 @@ use super::notes::notes;
 use super::{WAITS_SCHEMA, WaitsView, seconds, wall_parts};
 use crate::html::{Fact, PageFrame, PageLimits, Summary, contents, cost, events, machine, time};
 use crate::markup::{Markup, html};
-use crate::number::{count, counted, percent};
+use crate::number::{count, counted, duration, percent};
 use crate::recording::asked;
+use crate::title;
 
 /// The page; `commit` is what the program was built from.
 #[must_use]
@@ -49,9 +50,19 @@ pub fn waits_summary(view: &WaitsView<'_>) -> Summary {
         profile.filtered.as_ref().map(|filtered| Fact::new("Filter", asked(&filtered.filter), "")),
     );
     facts.extend(emulator.map(Fact::emulated));
+    facts.push(Fact::file(view.file));
     let recorded = profile.info().map(|info| &info.command).filter(|command| !command.is_empty());
     Summary {
-        title: view.file.to_owned(),
+        title: title::title(
+            "waits",
+            &title::of_recording(&profile.metadata, view.file),
+            &profile
+                .duration_s
+                .map(duration)
+                .into_iter()
+                .chain([counted(number, "wait")])
+                .collect::<Vec<_>>(),
+        ),
         facts,
         notes: notes(view),
         command: recorded.unwrap_or(&profile.metadata.command).join(" "),

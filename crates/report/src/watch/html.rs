@@ -5,6 +5,7 @@ use super::{WATCH_SCHEMA, WatchView};
 use crate::html::{Fact, PageFrame, Summary};
 use crate::number::{count, counted, duration};
 use crate::section::sections_html;
+use crate::title;
 
 /// The page; `commit` is what the program was built from.
 #[must_use]
@@ -18,7 +19,10 @@ fn summary(view: &WatchView<'_>) -> Summary {
     let all = hits.targets.iter().fold(0_u64, |sum, one| sum.saturating_add(one.hits));
     let records = [counted(hits.records, "record"), written(info, hits.is_part())];
     let about_hits: Vec<String> = missed(view).into_iter().chain(records).collect();
-    let duration = if hits.seconds > 0.0 { duration(hits.seconds) } else { "-".to_owned() };
+    let seconds = (hits.seconds > 0.0).then(|| duration(hits.seconds));
+    let extents: Vec<String> = seconds.iter().cloned().chain([counted(all, "hit")]).collect();
+    let of = recording.map(|_| title::of_recording(&hits.metadata, "")).unwrap_or_default();
+    let duration = seconds.unwrap_or_else(|| "-".to_owned());
     let armed = hits.armed.map_or_else(String::new, |armed| {
         let turns = if hits.took_turns { " (multiplexed)" } else { "" };
         format!("enabled {}{turns}", percents(armed))
@@ -36,10 +40,10 @@ fn summary(view: &WatchView<'_>) -> Summary {
     let emulator = recording.and_then(|info| info.machine.emulator.as_deref());
     facts.extend(emulator.map(Fact::emulated));
     facts.extend(Fact::machine(&hits.metadata));
+    facts.extend(view.file.map(Fact::file));
     let command = recording.map(|info| &info.command).filter(|command| !command.is_empty());
     Summary {
-        // What was watched, where the recording is not kept.
-        title: view.file.map_or_else(|| subject(info), str::to_owned),
+        title: title::title(&subject(info), &of, &extents),
         facts,
         notes: view.notes(),
         command: command.unwrap_or(&hits.metadata.command).join(" "),

@@ -457,12 +457,21 @@ fn json_has_the_numbers() {
 
 #[test]
 fn pages_have_pictures_and_tables_of_all() {
-    for (recording, wanted) in [
-        (server(), &["class=\"bars\"", "class=\"band\"", "bump counter.c:41", "> 99"][..3]),
-        (line(), &["id=\"lines\"", "false sharing", "+40–47", "~1,000"][..]),
+    for (recording, title, wanted) in [
+        (
+            server(),
+            "writes of counter: process 100 (server), 4.0 s, 1,000 hits",
+            &["class=\"bars\"", "class=\"band\"", "bump counter.c:41", "> 99"][..3],
+        ),
+        (
+            line(),
+            "writes of counter: process 100 (server), 1.00 s, 1,000 hits",
+            &["id=\"lines\"", "false sharing", "+40–47", "~1,000"][..],
+        ),
     ] {
         let hits = read(&recording);
         let page = watch_page(&WatchView::new(&hits, Some("watch.data"), WatchLimits::PAGE), "abc");
+        assert_eq!(crate::title::tests::of_page(&page), title);
         for expected in wanted {
             assert!(page.contains(expected), "{expected}: {page}");
         }

@@ -143,5 +143,7 @@ fn nothing_recorded_says_what_to_type() {
     let document = data(&found, view);
     assert!(document.nothing().is_some());
     assert!(document.text(&Style::PLAIN).contains("pmuscope record -d"));
-    assert!(document.page("abc").unwrap().contains("pmuscope record -d"));
+    let page = document.page("abc").unwrap();
+    assert!(page.contains("pmuscope record -d"));
+    assert!(crate::title::tests::of_page(&page).starts_with("Data addresses: "));
 }
