@@ -6,6 +6,8 @@
 
 use std::borrow::Cow;
 
+use serde::Serialize;
+
 use crate::escape;
 
 pub(crate) use maud::{DOCTYPE, Markup, PreEscaped, html};
@@ -15,6 +17,13 @@ pub(crate) fn written(write: impl FnOnce(&mut String)) -> Markup {
     let mut out = String::new();
     write(&mut out);
     PreEscaped(out)
+}
+
+/// JSON for the script of a page to read: no text in it can end its element.
+pub(crate) fn json(value: &impl Serialize) -> Markup {
+    // Numbers and texts with texts as keys, which is what pages have, are always JSON.
+    let text = serde_json::to_string(value).expect("no map with keys that are not text");
+    PreEscaped(text.replace('<', "\\u003c"))
 }
 
 /// Text as it may stand between tags and in quoted attributes, in HTML and in XML. What could act on
@@ -68,6 +77,14 @@ mod tests {
             "f&lt;T&gt;(&quot;a&quot; &amp; &#39;b&#39;)\\x1b[31m\\u{202e}\u{fffd}&lt;/script&gt;"
         );
         assert!(matches!(text("größe"), Cow::Borrowed("größe")));
+    }
+
+    #[test]
+    fn json_cannot_end_its_element() {
+        let text = json(&["</script><b>", "\"&\\"]).into_string();
+        assert!(!text.contains('<'), "{text}");
+        let read: [String; 2] = serde_json::from_str(&text).unwrap();
+        assert_eq!(read, ["</script><b>", "\"&\\"]);
     }
 
     #[test]

@@ -20,6 +20,7 @@ mod doctor;
 mod events;
 mod exact;
 mod filters;
+mod flame_direction;
 mod forms;
 mod generate;
 mod ground_truth;

@@ -12,7 +12,16 @@
       this.svg = svg;
       this.tools = part.querySelector('.tools');
       this.detail = part.querySelector('.detail');
-      this.boxes = [...svg.querySelectorAll('.b')].map((el) => {
+      this.input = this.tools && this.tools.querySelector('input');
+      this.reset = this.tools && this.tools.querySelector('.reset');
+      this.matched = this.tools && this.tools.querySelector('.matched');
+      this.take([...svg.querySelectorAll('.b')]);
+      this.listen();
+    }
+
+    // What is drawn from now on, not zoomed.
+    take(elements) {
+      this.boxes = elements.map((el) => {
         const title = el.querySelector('title');
         const about = title.textContent;
         return {
@@ -26,16 +35,23 @@
         };
       });
       this.of = new Map(this.boxes.map((box) => [box.el, box]));
-      this.input = this.tools && this.tools.querySelector('input');
-      this.reset = this.tools && this.tools.querySelector('.reset');
-      this.matched = this.tools && this.tools.querySelector('.matched');
-      this.listen();
-      this.zoom(this.boxes[0], false);
+      this.zoom(this.boxes[0]);
       this.boxes.forEach((box, at) => {
         box.el.setAttribute('role', 'button');
         box.el.setAttribute('tabindex', at ? '-1' : '0');
         box.el.setAttribute('aria-label', box.about.replace('\n', ', '));
       });
+    }
+
+    // Other boxes take the place of these, which must not stay zoomed: they may come back. What was searched is
+    // searched in them, too.
+    replace({ boxes, height }) {
+      this.zoom(this.boxes[0]);
+      this.svg.replaceChildren(...boxes);
+      this.svg.setAttribute('height', height);
+      this.take(boxes);
+      if (this.detail) this.detail.textContent = '';
+      if (this.input) this.search(this.input.value);
     }
 
     listen() {
@@ -51,6 +67,7 @@
       this.svg.addEventListener('mouseover', tell);
       this.svg.addEventListener('focusin', tell);
       this.svg.addEventListener('keydown', (event) => this.key(event, target(event)));
+      this.svg.addEventListener('flame-boxes', (event) => this.replace(event.detail));
       if (this.tools) {
         this.tools.hidden = false;
         this.input.addEventListener('input', () => this.search(this.input.value));

@@ -54,7 +54,16 @@ impl Flame {
         let deepest = layout.boxes.iter().map(|one| one.depth).max().unwrap_or(0).min(DEEPEST);
         let legend = Some(painter.legend.clone());
         let hues = super::ModuleHues::default();
-        Self { boxes: layout.boxes, total, deepest, left_out, legend, hues, is_flat: true }
+        Self {
+            boxes: layout.boxes,
+            total,
+            deepest,
+            left_out,
+            legend,
+            hues,
+            is_flat: true,
+            is_of_callers: false,
+        }
     }
 }
 

@@ -7,10 +7,12 @@
 //!  depth 3  f    │ g   │                       siblings: the widest first, equal ones by name
 //! ```
 //!
-//! [`Flame`] is the layout in units of weight; [`svg`] draws it, alone or within a page. What is too
-//! narrow to be seen is left out and counted, so that size follows from the picture.
+//! [`Flame`] is the layout in units of weight; [`svg`] draws it, alone or within a page, and [`data`] hands it to
+//! the script of a page. What is too narrow to be seen is left out and counted, so that size follows from the picture.
 
+mod callers;
 mod colour;
+mod data;
 mod flat;
 mod layout;
 mod sides;
@@ -20,6 +22,7 @@ mod tree;
 use pmuscope_profile::export::{ExportedEvent, Source};
 
 pub(crate) use colour::ModuleHues;
+pub(crate) use data::FlameData;
 pub use flat::FlatRow;
 pub(crate) use sides::{FlameSide, FlameSides};
 pub use svg::flame_svg;
@@ -73,6 +76,8 @@ pub struct Flame {
     /// Hues of modules, for what stands next to the picture.
     pub(crate) hues: ModuleHues,
     is_flat: bool,
+    /// Made from the sampled functions to their callers.
+    is_of_callers: bool,
 }
 
 /// What a box shows.
@@ -178,7 +183,16 @@ impl Flame {
         let deepest = layout.deepest();
         let FlameLayout { boxes, left_out } = layout;
         let (total, hues) = (tree.weight(0), ModuleHues::default());
-        Self { boxes, total, deepest, left_out, legend: None, hues, is_flat: false }
+        Self {
+            boxes,
+            total,
+            deepest,
+            left_out,
+            legend: None,
+            hues,
+            is_flat: false,
+            is_of_callers: false,
+        }
     }
 
     /// What its colours stand for, where they are not those of modules.
@@ -207,13 +221,15 @@ impl Flame {
         }
         let LeftOut { boxes, below, too_deep } = self.left_out;
         let (number, narrow) = (crate::number::count, boxes - too_deep);
+        // Callers of what is not drawn were not even looked for.
+        let more = if self.is_of_callers { " and their callers" } else { "" };
         let mut parts = Vec::new();
         if narrow > 0 {
             let share = crate::number::significant(below * 100.0, 2);
-            parts.push(format!("boxes narrower than {share}% ({})", number(narrow as u64)));
+            parts.push(format!("boxes narrower than {share}% ({}{more})", number(narrow as u64)));
         }
         if too_deep > 0 {
-            parts.push(format!("boxes deeper than {DEEPEST} ({})", number(too_deep as u64)));
+            parts.push(format!("boxes deeper than {DEEPEST} ({}{more})", number(too_deep as u64)));
         }
         (!parts.is_empty()).then(|| format!("Not drawn: {}.", parts.join(", ")))
     }

@@ -11,7 +11,7 @@ use crate::number::{count, percent};
 use super::{Flame, FlameBox, Legend};
 
 /// Pixels from one depth to the next, and of a box.
-const PITCH: u32 = 18;
+pub(super) const PITCH: u32 = 18;
 const HEIGHT: u32 = 17;
 /// The width in pixels that text is cut for where no script adapts it, and of a character.
 const WIDTH: f64 = 1180.0;
@@ -50,7 +50,7 @@ pub fn flame_svg(flame: &Flame, title: &str, subtitle: &str) -> String {
          <foreignObject x=\"12\" y=\"50\" width=\"97%\" height=\"24\">{}</foreignObject>\n",
         text(title),
         text(subtitle),
-        tools("http://www.w3.org/1999/xhtml"),
+        tools("http://www.w3.org/1999/xhtml", ""),
     );
     if let Some(legend) = flame.legend() {
         push_legend(&mut out, legend, TOP + 15);
@@ -87,12 +87,12 @@ fn push_legend(out: &mut String, legend: &Legend, y: u32) {
     }
 }
 
-/// Search and reset; hidden until the script is there.
-pub(crate) fn tools(namespace: &str) -> String {
+/// Search and reset, and `more` markup before them; hidden until the script is there.
+pub(crate) fn tools(namespace: &str, more: &str) -> String {
     let namespace =
         if namespace.is_empty() { String::new() } else { format!(" xmlns=\"{namespace}\"") };
     format!(
-        "<div{namespace} class=\"tools\" hidden=\"\">\
+        "<div{namespace} class=\"tools\" hidden=\"\">{more}\
          <input type=\"search\" placeholder=\"Search functions\" aria-label=\"Search functions\"/> \
          <button type=\"button\" class=\"reset\" hidden=\"\">Reset zoom</button> \
          <output class=\"matched\"></output></div>"

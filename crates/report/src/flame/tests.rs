@@ -1,5 +1,9 @@
 //! Layout and drawing of counts made by hand.
 
+use std::collections::BTreeMap;
+
+use pmuscope_profile::views::{Direction, call_tree};
+
 use super::*;
 use crate::sample::{self, MadeSample};
 
@@ -30,6 +34,109 @@ fn boxes_lie_over_their_callers_the_widest_first() {
             recurse 60..90 own 30
     ");
     assert_eq!(flame.note(), None);
+}
+
+fn callers(made: &MadeSample, limits: FlameLimits) -> Flame {
+    Flame::callers(&made.source(), &made.events[0], limits)
+}
+
+#[test]
+fn callers_lie_on_what_they_call() {
+    let flame = callers(&sample::made(), FlameLimits::default());
+    insta::assert_snapshot!(described(&flame), @r"
+    all 0..120 own 0
+      memcpy<T> 0..35 own 0
+      recurse 35..65 own 0
+      copy_page 65..90 own 0
+      [=1.so] 90..110 own 0
+      main 110..120 own 0
+        main 0..35 own 0
+        recurse 35..65 own 0
+        memcpy<T> 65..90 own 0
+        <b>evil</b> 90..110 own 0
+        my app 110..120 own 0
+          my app 0..35 own 0
+          main 35..65 own 0
+          main 65..90 own 0
+            my app 35..65 own 0
+            my app 65..90 own 0
+    ");
+    assert_eq!(flame.note(), None);
+}
+
+/// Weights of boxes that are functions, by their names from the root on.
+fn weights(flame: &Flame) -> BTreeMap<Vec<String>, u64> {
+    let mut found: Vec<(&FlameBox, Vec<String>)> = Vec::new();
+    for one in flame.boxes.iter().filter(|one| one.depth > 0 && one.module.is_some()) {
+        let below = |(other, _): &&(&FlameBox, Vec<String>)| {
+            other.depth + 1 == one.depth
+                && (other.start..other.start + other.weight).contains(&one.start)
+        };
+        let path = found.iter().find(below).map(|(_, path)| path.clone()).unwrap_or_default();
+        found.push((one, [path, vec![one.name.clone()]].concat()));
+    }
+    found.into_iter().map(|(one, path)| (path, one.weight)).collect()
+}
+
+#[test]
+fn callers_have_the_sums_of_the_call_tree() {
+    for made in [sample::made(), sample::recursion(40)] {
+        let tree = call_tree(&made.counts, 0, Direction::Callers);
+        let mut expected = BTreeMap::new();
+        let mut open = vec![(0, Vec::new())];
+        while let Some((at, path)) = open.pop() {
+            for &child in &tree.nodes[at].children {
+                let node = &tree.nodes[child];
+                let place = node.place.as_ref().unwrap();
+                let name = place.function.as_deref().map_or_else(
+                    || nameless(made.source().module_name(place.module)),
+                    str::to_owned,
+                );
+                let path = [path.clone(), vec![name]].concat();
+                expected.insert(path.clone(), node.total.weight);
+                open.push((child, path));
+            }
+        }
+        assert_eq!(weights(&callers(&made, FlameLimits::default())), expected);
+    }
+}
+
+#[test]
+fn callers_that_are_too_narrow_are_not_looked_for() {
+    let made = sample::made();
+    let narrow = callers(&made, FlameLimits { share: 0.22, boxes: 100 });
+    assert_eq!(narrow.note().unwrap(), "Not drawn: boxes narrower than 22% (3 and their callers).");
+    let few = callers(&made, FlameLimits { share: 0.0, boxes: 4 });
+    assert_eq!(few.boxes.len(), 4, "{}", described(&few));
+    let deep = callers(&sample::recursion(2000), FlameLimits::default());
+    assert_eq!(deep.deepest, DEEPEST);
+    assert_eq!(deep.note().unwrap(), "Not drawn: boxes deeper than 500 (1 and their callers).");
+}
+
+#[test]
+fn numbers_for_a_script_are_all_boxes() {
+    let made = sample::made();
+    let flame = callers(&made, FlameLimits::default());
+    let data = serde_json::to_value(FlameData::new(&flame)).unwrap();
+    let numbers: Vec<u64> =
+        data["boxes"].as_array().unwrap().iter().map(|number| number.as_u64().unwrap()).collect();
+    assert_eq!(numbers.len(), 4 * flame.boxes.len());
+    // As the script does: where a box begins follows from those before it.
+    let mut next = [0; 10];
+    let mut found: Vec<(u32, u64, u64, String)> = Vec::new();
+    for one in numbers.chunks(4) {
+        let (depth, weight) = (one[1] as usize, one[2]);
+        let start = next[depth];
+        next[depth] = start + weight;
+        next[depth + 1] = start;
+        let name = data["names"][one[0] as usize][0].as_str().unwrap().to_owned();
+        found.push((depth as u32, start, weight, name));
+    }
+    found.sort();
+    let boxes = flame.boxes.iter();
+    let boxes: Vec<_> =
+        boxes.map(|one| (one.depth, one.start, one.weight, one.name.clone())).collect();
+    assert_eq!(found, boxes);
 }
 
 #[test]

@@ -23,6 +23,26 @@ impl Name {
             _ => "all",
         }
     }
+
+    pub(super) fn of_frame(source: &Source<'_>, frame: FrameId) -> Self {
+        let frame = &source.counts.frames[frame as usize];
+        match frame.function {
+            Some(function) => {
+                Self::Function { function, module: frame.module, inlined: frame.inlined }
+            }
+            None => Self::Nameless { module: frame.module },
+        }
+    }
+}
+
+/// What boxes of the same weight are ordered by. Foreign text.
+pub(super) fn name_text<'n>(source: &'n Source<'_>, name: &'n Name) -> &'n str {
+    match name {
+        Name::All => "",
+        Name::Command(command) => command,
+        Name::Function { function, .. } => &source.counts.functions[*function as usize].name,
+        Name::Nameless { module } => source.module_name(*module),
+    }
 }
 
 #[derive(Debug)]
@@ -125,20 +145,10 @@ impl<'a> Making<'a> {
         };
         for stack in missing.into_iter().rev() {
             if let Some(frame) = stacks.frame(stack) {
-                node = self.child(node, self.name(frame));
+                node = self.child(node, Name::of_frame(self.source, frame));
             }
             self.of_stack.insert((top, stack), node);
         }
         node
-    }
-
-    fn name(&self, frame: FrameId) -> Name {
-        let frame = &self.source.counts.frames[frame as usize];
-        match frame.function {
-            Some(function) => {
-                Name::Function { function, module: frame.module, inlined: frame.inlined }
-            }
-            None => Name::Nameless { module: frame.module },
-        }
     }
 }

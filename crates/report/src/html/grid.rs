@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use crate::markup::{Markup, PreEscaped, html};
+use crate::markup::{Markup, html, json};
 use crate::number::count;
 
 /// Shades.
@@ -78,7 +78,7 @@ impl Grid<'_> {
             }
             p class="shades" { "0" span {} (count(self.most)) " " (self.cells.unit) }
             p class="detail mono" aria-live="polite" {}
-            script type="application/json" class="heat-data" { (PreEscaped(self.data().to_string())) }
+            script type="application/json" class="heat-data" { (json(&self.data())) }
             "\n"
         }
     }

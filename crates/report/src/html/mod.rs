@@ -19,7 +19,9 @@ use crate::views::Functions;
 
 pub(crate) use frame::{PALETTE, PageFrame};
 pub(crate) use grid::{Cells, Grid};
-pub(crate) use parts::{contents, dot, filter, flame, flames, legend, number_cell, share_cell};
+pub(crate) use parts::{
+    FlamePart, contents, dot, filter, flame, flames, legend, number_cell, share_cell,
+};
 pub use summary::{Fact, Summary};
 pub(crate) use summary::{cost, machine, time};
 
@@ -98,10 +100,17 @@ fn event_parts(
     let table = source.functions(event, options);
     let hues = &graph.hues;
     let rows = Functions::of_table(source, event, &table).in_colors(hues);
-    let shape = "Callers on top, callees below; width is the share of samples";
+    let has_callers = rows.has_callers();
+    let callers = has_callers.then(|| Flame::callers(source, event, limits.flame));
+    let flame_part = FlamePart {
+        of: (at, &event.name),
+        shape: "Callers on top, callees below; width is the share of samples",
+        legend: &module_colors(source, hues, &table),
+        callers: callers.as_ref(),
+    };
     html! {
         (contents(parts.map(|(id, name)| (format!("{id}-{at}"), name))))
-        (flame(&graph, (at, &event.name), shape, &module_colors(source, hues, &table)))
+        (flame(&graph, &flame_part))
         (functions(&rows, at, limits.rows))
         (heat::part(source, event, at))
         (modules::part(source, hues, &table, at))

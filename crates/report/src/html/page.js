@@ -1,5 +1,5 @@
-// Sorts and filters the tables, tells the numbers behind heat maps; all by keys, too. Without it all of
-// them can be read as they are.
+// Sorts and filters the tables, turns flame graphs around, tells the numbers behind heat maps; all by keys, too.
+// Without it all of them can be read as they are.
 (() => {
   'use strict';
 
@@ -83,6 +83,52 @@
       parts.forEach((part) => { part.hidden = part.dataset.width !== target.value; });
       section.dispatchEvent(new CustomEvent('flame-search', { bubbles: true, detail: wanted }));
     });
+  }
+
+  // The flame graph of callers comes as numbers, and is drawn when it is first asked for.
+  const percent = (share) => {
+    // Of two that are equally near, the even one, as in the table.
+    const value = share * 100;
+    return `${(value * 8 % 4 === 1 ? value - 1e-9 : value).toFixed(2)}%`;
+  };
+  const draw = (data, model) => {
+    const next = []; // where the next box of each depth begins
+    const boxes = [];
+    for (let at = 0; at < data.boxes.length; at += 4) {
+      const [name, depth, weight, samples] = data.boxes.slice(at, at + 4);
+      const start = next[depth] || 0;
+      next[depth] = start + weight;
+      next[depth + 1] = start;
+      const [text, module, color] = data.names[name];
+      const box = model.cloneNode(true);
+      const places = { class: 'b', 'data-d': depth, x: `${start / data.total * 100}%`, y: depth * data.pitch,
+        width: `${weight / data.total * 100}%`, style: '' };
+      for (const [key, value] of Object.entries(places)) box.setAttribute(key, value);
+      box.querySelector('title').textContent = `${text}\n${module ? `${module}: ` : ''}${percent(weight / data.total)}, `
+        + `${samples.toLocaleString('en-US')} samples`;
+      box.querySelector('rect').setAttribute('fill', color);
+      boxes.push(box);
+    }
+    // By depth, as the other graph.
+    boxes.sort((a, b) => a.dataset.d - b.dataset.d);
+    return { boxes, height: data.height };
+  };
+  for (const part of document.querySelectorAll('.flame-part')) {
+    const source = part.querySelector('.callers-data');
+    if (!source) continue;
+    const svg = part.querySelector('svg.flame');
+    const graphs = { callees: { boxes: [...svg.children], height: svg.getAttribute('height') } };
+    for (const button of part.querySelectorAll('button[data-way]')) {
+      button.addEventListener('click', () => {
+        const way = button.dataset.way;
+        graphs[way] = graphs[way] || draw(JSON.parse(source.textContent), svg.querySelector('.b'));
+        for (const one of part.querySelectorAll('[data-way]')) {
+          if (one.matches('button')) one.setAttribute('aria-pressed', one === button);
+          else one.hidden = one.dataset.way !== way;
+        }
+        svg.dispatchEvent(new CustomEvent('flame-boxes', { detail: graphs[way] }));
+      });
+    }
   }
 
   // A function of the table is looked for in the flame graph beside it.

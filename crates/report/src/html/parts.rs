@@ -1,7 +1,7 @@
 //! What pages are made of: links to their parts, filters, cells, a flame graph with its tools.
 
-use crate::flame::{Flame, Legend, svg};
-use crate::markup::{Markup, PreEscaped, html, written};
+use crate::flame::{Flame, FlameData, Legend, svg};
+use crate::markup::{Markup, PreEscaped, html, json, written};
 use crate::number::{count, percent};
 
 /// A field that filters the rows of the table below it; there once the script is.
@@ -59,17 +59,32 @@ pub(crate) fn legend(legend: &Legend) -> Markup {
     }
 }
 
-/// A flame graph: `at` is the number of its event, `shape` says what stands where.
-pub(crate) fn flame(
-    flame: &Flame,
-    (at, name): (usize, &str),
-    shape: &str,
-    legend: &Markup,
-) -> Markup {
+/// What a flame graph shows, and how.
+pub(crate) struct FlamePart<'a> {
+    /// Number of its event, and what it is called.
+    pub(crate) of: (usize, &'a str),
+    /// What stands where.
+    pub(crate) shape: &'a str,
+    /// What colors stand for.
+    pub(crate) legend: &'a Markup,
+    /// The same samples from the sampled functions to their callers, where these were recorded.
+    pub(crate) callers: Option<&'a Flame>,
+}
+
+/// A flame graph, with a switch to that of callers where there is one.
+pub(crate) fn flame(flame: &Flame, part: &FlamePart<'_>) -> Markup {
+    let (at, name) = part.of;
+    let switch = part.callers.map(|_| directions().into_string()).unwrap_or_default();
     html! {
         section class="flame-part" id={ "flame-" (at) } {
-            (flame_head(shape))
-            (graph(flame, name, legend))
+            (flame_head(part.shape, part.callers.is_some()))
+            (graph(flame, name, part.legend, &switch))
+            @if let Some(callers) = part.callers {
+                @if let Some(note) = callers.note() {
+                    p class="dim" data-way="callers" hidden { (note) }
+                }
+                script type="application/json" class="callers-data" { (json(&FlameData::new(callers))) }
+            }
         }
         "\n"
     }
@@ -85,7 +100,7 @@ pub(crate) fn flames(
 ) -> Markup {
     html! {
         section id={ "flame-" (at) } {
-            (flame_head(shape))
+            (flame_head(shape, false))
             fieldset class="switch" hidden {
                 legend { "Width" }
                 @for (number, (word, _)) in flames.iter().enumerate() {
@@ -97,7 +112,7 @@ pub(crate) fn flames(
             }
             @for (number, (word, flame)) in flames.iter().enumerate() {
                 div class="flame-part" data-width=(word) hidden[number > 0] {
-                    (graph(flame, &format!("{name}, {word}"), legend))
+                    (graph(flame, &format!("{name}, {word}"), legend, ""))
                 }
             }
         }
@@ -105,22 +120,45 @@ pub(crate) fn flames(
     }
 }
 
-fn flame_head(shape: &str) -> Markup {
+/// What stands where; `turns` where the graph can be turned around.
+fn flame_head(shape: &str, turns: bool) -> Markup {
     html! {
         h2 { "Flame graph" }
-        p class="dim" { (shape) ". Click or press Enter to zoom in, Escape to zoom out; arrow keys move." }
+        p class="dim" {
+            span data-way="callees" { (shape) ". " }
+            @if turns { span data-way="callers" hidden { (CALLERS) ". " } }
+            "Click or press Enter to zoom in, Escape to zoom out; arrow keys move."
+        }
     }
 }
 
 /// The picture with its tools, and what is said of the box under the pointer.
-fn graph(flame: &Flame, name: &str, legend: &Markup) -> Markup {
+fn graph(flame: &Flame, name: &str, legend: &Markup, switch: &str) -> Markup {
     html! {
-        (PreEscaped(svg::tools("")))
+        (PreEscaped(svg::tools("", switch)))
         (legend)
         div class="picture" { (written(|out| svg::graph_svg(out, flame, name))) }
         p class="detail mono" aria-live="polite" {}
         @if let Some(note) = flame.note() {
-            p class="dim" { (note) }
+            p class="dim" data-way="callees" { (note) }
+        }
+    }
+}
+
+/// What stands where in the graph of callers.
+const CALLERS: &str = "Sampled functions on top, their callers below, the command last; width is the share of samples in \
+                       the function on top itself";
+
+/// The switch between both graphs.
+fn directions() -> Markup {
+    html! {
+        span class="ways" role="group" aria-label="Direction of the flame graph" {
+            button type="button" data-way="callees" aria-pressed="true" title="From callers to callees (top-down)" {
+                "Callees"
+            }
+            button type="button" data-way="callers" aria-pressed="false" title="From sampled functions to callers (bottom-up)" {
+                "Callers"
+            }
         }
     }
 }

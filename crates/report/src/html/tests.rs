@@ -4,6 +4,7 @@ use super::*;
 use pmuscope_profile::{CpuLosses, LossBlock};
 
 use crate::Note;
+use crate::number::percent;
 use crate::sample::{self, MadeSample};
 
 fn summary() -> Summary {
@@ -67,6 +68,47 @@ fn lost_samples_have_a_column_where_some_were_lost() {
     assert_eq!((&*row[0], &*row[2]), ("29.17%", "14.17"), "{row:?}");
 }
 
+/// What the script draws the graph of callers from.
+fn callers(page: &str) -> serde_json::Value {
+    let data = page.split("class=\"callers-data\">").nth(1).unwrap();
+    serde_json::from_str(data.split("</script>").next().unwrap()).unwrap()
+}
+
+#[test]
+fn functions_have_their_self_shares_in_the_graph_of_callers() {
+    let page = page(&sample::made(), PageLimits::default());
+    let data = callers(&page);
+    let numbers: Vec<u64> =
+        data["boxes"].as_array().unwrap().iter().map(|number| number.as_u64().unwrap()).collect();
+    let total = data["total"].as_u64().unwrap() as f64;
+    let first = numbers.chunks(4).filter(|one| one[1] == 1);
+    let first: Vec<(String, String)> = first
+        .map(|one| {
+            let name = data["names"][one[0] as usize][0].as_str().unwrap().to_owned();
+            (name, percent(one[2] as f64 / total, 2))
+        })
+        .collect();
+    let plain = |cell: &String| cell.replace("&lt;", "<").replace("&gt;", ">");
+    let name = |cell: &String| plain(cell).split(" (inlined").next().unwrap().to_owned();
+    let rows = rows(&page);
+    let table = rows.iter().map(|row| (name(&row[6]), row[0].clone()));
+    let named = |(name, share): (String, String)| (name.replace("[unknown]", "[=1.so]"), share);
+    assert_eq!(first, table.map(named).collect::<Vec<_>>());
+    // A page without the script shows callees, whole.
+    assert!(page.contains("<div class=\"tools\" hidden=\"\"><span class=\"ways\""));
+    assert!(page.contains("<span data-way=\"callers\" hidden>"));
+}
+
+#[test]
+fn a_switch_is_there_only_where_callers_were_recorded() {
+    let mut made = sample::made();
+    // All samples of the program are in its outermost function.
+    let outermost = made.counts.cells[0].stack;
+    made.counts.cells[1..4].iter_mut().for_each(|cell| cell.stack = outermost);
+    let page = page(&made, PageLimits::default());
+    assert!(page.contains("class=\"flame\"") && !page.contains("data-way=\"callers\""));
+}
+
 #[test]
 fn nothing_foreign_is_markup() {
     let page = page(&sample::made(), PageLimits::default());
@@ -97,9 +139,9 @@ fn the_page_asks_for_nothing() {
     ] {
         assert!(!page.contains(way), "{way}");
     }
-    // Two scripts and the numbers of the map; none can be ended early.
-    assert_eq!(page.matches("<script").count(), 2);
-    assert_eq!(page.matches("</script>").count(), 2);
+    // One script, the numbers of the map and of the graph of callers; none can be ended early.
+    assert_eq!(page.matches("<script").count(), 3);
+    assert_eq!(page.matches("</script>").count(), 3);
 }
 
 #[test]

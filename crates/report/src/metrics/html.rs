@@ -8,7 +8,7 @@ use super::text::{length_and_distance, notes, offsets, taken_off};
 use super::tints::Tints;
 use super::{METRICS_SCHEMA, MetricsView, causes};
 use crate::flame::Flame;
-use crate::html::{PageFrame, contents, legend};
+use crate::html::{FlamePart, PageFrame, contents, legend};
 use crate::markup::html;
 use crate::number::{count, counted, duration, percent, significant};
 use crate::section::{Body, Section};
@@ -48,7 +48,9 @@ pub fn metrics_page(
             (metrics.html())
             @if let Some(flame) = flame {
                 @let colors = flame.legend().map(legend).unwrap_or_default();
-                (crate::html::flame(flame, (0, "metrics"), shape(flame), &colors))
+                // Colors are of windows that end in a function, whatever its caller: the other way adds nothing.
+                @let part = FlamePart { of: (0, "metrics"), shape: shape(flame), legend: &colors, callers: None };
+                (crate::html::flame(flame, &part))
             }
             (rejected.html())
         }

@@ -460,12 +460,12 @@ fn pages_have_pictures_and_tables_of_all() {
     for (recording, title, wanted) in [
         (
             server(),
-            "writes of line:0x70000040: 1.00 s, 1,000 hits",
+            "writes of counter: process 100 (server), 1.00 s, 1,000 hits",
             &["class=\"bars\"", "class=\"band\"", "bump counter.c:41", "> 99"][..3],
         ),
         (
             line(),
-            "writes of counter: process 100 (server), 1.00 s, 1,000 hits",
+            "writes of line:0x70000040: 1.00 s, 1,000 hits",
             &["id=\"lines\"", "false sharing", "+40–47", "~1,000"][..],
         ),
     ] {

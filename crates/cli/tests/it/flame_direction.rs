@@ -1,0 +1,118 @@
+//! The flame graph of a page from its other end, in a browser: self shares on top, callers below, as the text has them.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::harness::{Scratch, skip_unless};
+use crate::outputs::browse;
+use crate::simulated::{program, record};
+use crate::simulator::Run;
+use crate::webdriver::{Browser, need_browser};
+
+/// Of the first event: the simulated recording has several.
+const CALLERS: &str = "#event-0 .ways button[data-way=callers]";
+const CALLEES: &str = "#event-0 .ways button[data-way=callees]";
+
+/// Boxes of a depth: their names with their shares, the widest first.
+fn boxes(browser: &Browser, depth: u32) -> Vec<(String, String)> {
+    let titles = browser.run(&format!(
+        "return [...document.querySelectorAll('#event-0 svg.flame .b[data-d=\"{depth}\"]')]
+            .map((box) => box.querySelector('title').textContent)"
+    ));
+    let parts = |title: &Value| {
+        let (name, about) = title.as_str().unwrap().split_once('\n').unwrap();
+        let share = about.rsplit(": ").next().unwrap().split(',').next().unwrap();
+        (name.to_owned(), share.to_owned())
+    };
+    titles.as_array().unwrap().iter().map(parts).collect()
+}
+
+/// Functions at the outer level of `report --call-tree=callers`, with their shares.
+fn tree(scratch: &Scratch) -> BTreeMap<String, String> {
+    let args = ["report", "--symfs", "root", "--call-tree=callers", "--limit", "all", "--wide"];
+    let text = scratch.pmuscope(args).exits(0).stdout.clone();
+    let (head, rows) = text.split_once("function, callers indented\n").unwrap();
+    let name = head.rsplit('\n').next().unwrap().chars().count();
+    let outer = rows.lines().take_while(|line| !line.is_empty()).filter_map(|line| {
+        let function: String = line.chars().skip(name).collect();
+        let is_outer = !function.starts_with([' ', '…']);
+        // A box of code without a name has that of its module.
+        let function = function.strip_prefix("[unknown] ").unwrap_or(&function);
+        let function = function.split(" [").next()?.to_owned();
+        is_outer.then(|| (function, line.split_whitespace().next().unwrap().to_owned()))
+    });
+    outer.collect()
+}
+
+fn text(browser: &Browser, selector: &str) -> String {
+    let script = format!("return document.querySelector({}).textContent", json!(selector));
+    browser.run(&script).as_str().unwrap().to_owned()
+}
+
+/// Boxes that a zoom hides.
+fn hidden(browser: &Browser) -> u64 {
+    let script = "return [...document.querySelectorAll('#event-0 svg.flame .b')].filter((b) => b.style.display === 'none').length";
+    browser.run(script).as_u64().unwrap()
+}
+
+#[test]
+fn a_flame_graph_turns_to_callers_and_back() {
+    skip_unless!(need_browser());
+    let scratch = Scratch::new();
+    let run = Run { functions: program(), chains: true, cycles: 1e8, ..Run::default() };
+    skip_unless!(record(&scratch, &run));
+    scratch.pmuscope(["report", "--symfs", "root", "-o", "page.html"]).exits(0);
+    let tree = tree(&scratch);
+    assert!(tree.len() > 3, "{tree:?}");
+    browse(&scratch, "page.html", |browser| {
+        let callees = boxes(browser, 1);
+        browser.click(CALLERS);
+        let pressed = "return [...document.querySelectorAll('#event-0 .ways [aria-pressed=true]')].map((b) => b.textContent)";
+        assert_eq!(browser.run(pressed), json!(["Callers"]));
+        self_shares_are_on_top(browser, &tree);
+        search_and_zoom_work_in_both(browser);
+        // By keys as well, and nothing is left of the other graph.
+        browser.run(&format!("document.querySelector({}).focus()", json!(CALLEES)));
+        browser.press(" ");
+        assert_eq!(boxes(browser, 1), callees);
+    });
+}
+
+fn self_shares_are_on_top(browser: &Browser, tree: &BTreeMap<String, String>) {
+    let functions = boxes(browser, 1);
+    assert_eq!(&functions.iter().cloned().collect::<BTreeMap<_, _>>(), tree);
+    let row = browser.run(
+        "const [row] = document.querySelectorAll('#event-0 table.functions tbody tr');
+         return [[...row.cells].at(-1).textContent, row.cells[0].textContent]",
+    );
+    assert_eq!(json!([functions[0].0, functions[0].1]), row, "the top function by self");
+    assert!(
+        text(browser, "#event-0 .flame-part p span:not([hidden])")
+            .starts_with("Sampled functions on top")
+    );
+    // Below it stands what called it, in the end the command.
+    let deepest = "return Math.max(...[...document.querySelectorAll('#event-0 .flame .b')].map((b) => +b.dataset.d))";
+    assert!(browser.run(deepest).as_u64() > Some(2));
+}
+
+fn search_and_zoom_work_in_both(browser: &Browser) {
+    const MATCHED: &str = "#event-0 output.matched";
+    browser.type_into("#event-0 .flame-part .tools input", "caller");
+    let hits = "return document.querySelectorAll('#event-0 .b.hit').length";
+    let (of_callers, number) = (text(browser, MATCHED), browser.run(hits));
+    assert!(number.as_u64() > Some(0), "{of_callers}");
+    browser.click("#event-0 .flame .b[data-d='1']");
+    assert!(hidden(browser) > 0, "what is beside it goes");
+    browser.click(CALLEES);
+    assert_eq!(hidden(browser), 0, "each graph begins without a zoom");
+    let of_callees = text(browser, MATCHED);
+    // In a stack or under a function: the same samples, in other boxes.
+    let share = |text: &str| text.split('%').next().unwrap().to_owned();
+    assert_eq!(share(&of_callers), share(&of_callees));
+    browser.click("#event-0 .flame .b[data-d='2']");
+    assert!(hidden(browser) > 0 || boxes(browser, 2).len() == 1);
+    browser.click(CALLERS);
+    assert_eq!(hidden(browser), 0);
+    assert_eq!(browser.run(hits), number, "a search stays");
+}

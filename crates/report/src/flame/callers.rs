@@ -1,0 +1,239 @@
+//! The graph from its other end: the sampled function first, its callers after it.
+//!
+//! ```text
+//!  depth 0  all
+//!  depth 1  f                │ g               self, as in the table of functions
+//!  depth 2  main  │ start    │ main            what called it, and what called that
+//!  depth 3  command          │ command
+//! ```
+//!
+//! Stacks that are read from their inner end share little, so the whole tree can be far larger than that of callees.
+//! It is never made: the heaviest box is drawn next, and only what is drawn is taken apart into its callers. Memory
+//! follows from distinct stacks and from the limits of the picture.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
+
+use pmuscope_profile::aggregate::{StackId, Stacks};
+use pmuscope_profile::export::{ExportedEvent, Source};
+use rustc_hash::FxHashMap;
+
+use super::tree::{Name, name_text};
+use super::{DEEPEST, Flame, FlameBox, FlameLimits, LeftOut, ModuleHues, described};
+
+impl Flame {
+    /// The layout of one event from the sampled functions to their callers. A function is one box, inlined or not,
+    /// as in the table of functions.
+    #[must_use]
+    pub(crate) fn callers(source: &Source<'_>, event: &ExportedEvent, limits: FlameLimits) -> Self {
+        let rests = distinct_stacks(source, event);
+        let total = rests.iter().fold(0_u64, |sum, one| sum.saturating_add(one.weight));
+        let narrowest = ((total as f64 * limits.share).ceil() as u64).max(1);
+        let mut drawing = Drawing { source, nodes: Vec::new(), left_out: LeftOut::default() };
+        let narrowest = drawing.grow(rests, narrowest, limits.boxes);
+        let hues = ModuleHues::new(source);
+        let boxes = drawing.boxes(&hues);
+        let deepest = boxes.iter().map(|one| one.depth).max().unwrap_or(0);
+        let below = narrowest as f64 / total.max(1) as f64;
+        let left_out = LeftOut { below, ..drawing.left_out };
+        Self {
+            boxes,
+            total,
+            deepest,
+            left_out,
+            legend: None,
+            hues,
+            is_flat: false,
+            is_of_callers: true,
+        }
+    }
+}
+
+/// What one command was sampled with in one stack, and which part of the stack is still to be read.
+#[derive(Debug, Clone, Copy)]
+struct Rest {
+    /// What has not been read; `None` once the command was, too.
+    stack: Option<StackId>,
+    task: u32,
+    weight: u64,
+    samples: u64,
+}
+
+/// Distinct stacks of each task, unread.
+fn distinct_stacks(source: &Source<'_>, event: &ExportedEvent) -> Vec<Rest> {
+    let mut known: FxHashMap<(u32, StackId), usize> = FxHashMap::default();
+    let mut all: Vec<Rest> = Vec::new();
+    for cell in source.counts.of_event(event.index) {
+        let (task, stack) = (cell.task, cell.stack);
+        let at = *known.entry((task, stack)).or_insert_with(|| {
+            all.push(Rest { stack: Some(stack), task, weight: 0, samples: 0 });
+            all.len() - 1
+        });
+        all[at].weight = all[at].weight.saturating_add(event.value(cell));
+        all[at].samples += cell.samples;
+    }
+    all
+}
+
+/// A box that is drawn.
+#[derive(Debug)]
+struct Node {
+    name: Name,
+    /// The node that it calls; that of the root is the root.
+    callee: usize,
+    depth: u32,
+    weight: u64,
+    samples: u64,
+}
+
+/// A box that may be drawn, with the stacks that lead on from it. The heaviest is the greatest; of equal ones the one
+/// that was found first, so that the picture does not depend on chance.
+#[derive(Debug)]
+struct Open {
+    node: Node,
+    found: Reverse<usize>,
+    rests: Vec<Rest>,
+}
+
+impl Open {
+    fn new(name: Name, callee: usize, depth: u32, found: usize, rests: Vec<Rest>) -> Self {
+        let weight = rests.iter().fold(0_u64, |sum, one| sum.saturating_add(one.weight));
+        let samples = rests.iter().map(|one| one.samples).sum();
+        let node = Node { name, callee, depth, weight, samples };
+        Self { node, found: Reverse(found), rests }
+    }
+
+    fn rank(&self) -> (u64, Reverse<usize>) {
+        (self.node.weight, self.found)
+    }
+}
+
+impl Ord for Open {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.rank().cmp(&other.rank())
+    }
+}
+
+impl PartialOrd for Open {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Open {
+    fn eq(&self, other: &Self) -> bool {
+        self.rank() == other.rank()
+    }
+}
+
+impl Eq for Open {}
+
+struct Drawing<'s, 'a> {
+    source: &'s Source<'a>,
+    /// What a node calls comes before it.
+    nodes: Vec<Node>,
+    left_out: LeftOut,
+}
+
+impl Drawing<'_, '_> {
+    /// Draws the heaviest boxes, `most` at most where that is not 0, and returns the smallest weight that is drawn. A
+    /// caller weighs no more than what it is a caller of, so what is drawn is a tree.
+    fn grow(&mut self, rests: Vec<Rest>, narrowest: u64, most: usize) -> u64 {
+        let mut narrowest = narrowest;
+        let mut found = 0;
+        let mut open = BinaryHeap::from([Open::new(Name::All, 0, 0, found, rests)]);
+        while let Some(Open { node, rests, .. }) = open.pop() {
+            if most > 0 && self.nodes.len() >= most {
+                narrowest = narrowest.max(node.weight + 1);
+            }
+            if node.weight < narrowest || node.depth > DEEPEST {
+                self.left_out.boxes += 1;
+                self.left_out.too_deep += usize::from(node.weight >= narrowest);
+                continue;
+            }
+            let (callee, depth) = (self.nodes.len(), node.depth + 1);
+            self.nodes.push(node);
+            for (name, rests) in self.by_caller(&rests) {
+                found += 1;
+                open.push(Open::new(name, callee, depth, found, rests));
+            }
+        }
+        narrowest
+    }
+
+    /// The stacks by what comes next in them.
+    fn by_caller(&self, rests: &[Rest]) -> Vec<(Name, Vec<Rest>)> {
+        let mut known: FxHashMap<Name, usize> = FxHashMap::default();
+        let mut callers: Vec<(Name, Vec<Rest>)> = Vec::new();
+        for (name, rest) in rests.iter().filter_map(|&rest| self.next(rest)) {
+            let at = *known.entry(name.clone()).or_insert_with(|| {
+                callers.push((name, Vec::new()));
+                callers.len() - 1
+            });
+            callers[at].1.push(rest);
+        }
+        callers
+    }
+
+    /// What comes next in a stack, and what is left of it then: at its outer end stands the command.
+    fn next(&self, rest: Rest) -> Option<(Name, Rest)> {
+        let stacks = &self.source.counts.stacks;
+        let stack = rest.stack?;
+        let name = match stacks.frame(stack) {
+            Some(frame) => match Name::of_frame(self.source, frame) {
+                Name::Function { function, module, .. } => {
+                    Name::Function { function, module, inlined: false }
+                }
+                other => other,
+            },
+            None => Name::Command(self.source.counts.tasks[rest.task as usize].command.clone()),
+        };
+        let left = (stack != Stacks::ROOT).then(|| stacks.parent(stack).unwrap_or(Stacks::ROOT));
+        Some((name, Rest { stack: left, ..rest }))
+    }
+
+    /// Boxes in their order: by depth, from left to right, the widest first and equal ones by name.
+    fn boxes(&self, hues: &ModuleHues) -> Vec<FlameBox> {
+        let mut callers: Vec<Vec<usize>> = vec![Vec::new(); self.nodes.len()];
+        for (at, node) in self.nodes.iter().enumerate().skip(1) {
+            callers[node.callee].push(at);
+        }
+        let key = |at: usize| {
+            let node = &self.nodes[at];
+            (Reverse(node.weight), name_text(self.source, &node.name), at)
+        };
+        let mut starts = vec![0_u64; self.nodes.len()];
+        // What a node calls has its place before the node gets one.
+        for (at, mut callers) in callers.into_iter().enumerate() {
+            callers.sort_by(|&a, &b| key(a).cmp(&key(b)));
+            let mut next = starts[at];
+            for caller in callers {
+                starts[caller] = next;
+                next += self.nodes[caller].weight;
+            }
+        }
+        let mut boxes: Vec<FlameBox> = self
+            .nodes
+            .iter()
+            .zip(starts)
+            .map(|(node, start)| {
+                let (name, module, colour) = described(self.source, hues, &node.name);
+                let Node { depth, weight, samples, .. } = *node;
+                FlameBox {
+                    name,
+                    module,
+                    colour,
+                    depth,
+                    start,
+                    weight,
+                    own: 0,
+                    samples,
+                    note: None,
+                    figures: None,
+                }
+            })
+            .collect();
+        boxes.sort_by_key(|one| (one.depth, one.start));
+        boxes
+    }
+}
