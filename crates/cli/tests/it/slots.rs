@@ -30,7 +30,7 @@ fn the_benchmark_has_a_run_for_each_combination() {
     scratch
         .pmuscope(["bench", "slots", "-o", "s.gif"])
         .exits(2)
-        .complains("Try: one of .txt, .json, .svg, .html");
+        .complains("Try: one of .txt, .json, .csv, .tsv, .svg, .html");
     scratch.pmuscope(["bench", "slots", "--cpus", "0"]).exits(2).complains("from 1");
     scratch.pmuscope(["bench", "slots", "--accounts", "none,some"]).exits(2).complains("some");
 }
