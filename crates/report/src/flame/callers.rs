@@ -77,7 +77,7 @@ fn distinct_stacks(source: &Source<'_>, event: &ExportedEvent) -> Vec<Rest> {
 
 /// A box that is drawn.
 #[derive(Debug)]
-struct Node {
+struct CallerNode {
     name: Name,
     /// The node that it calls; that of the root is the root.
     callee: usize,
@@ -89,17 +89,17 @@ struct Node {
 /// A box that may be drawn, with the stacks that lead on from it. The heaviest is the greatest; of equal ones the one
 /// that was found first, so that the picture does not depend on chance.
 #[derive(Debug)]
-struct Open {
-    node: Node,
+struct OpenNode {
+    node: CallerNode,
     found: Reverse<usize>,
     rests: Vec<Rest>,
 }
 
-impl Open {
+impl OpenNode {
     fn new(name: Name, callee: usize, depth: u32, found: usize, rests: Vec<Rest>) -> Self {
         let weight = rests.iter().fold(0_u64, |sum, one| sum.saturating_add(one.weight));
         let samples = rests.iter().map(|one| one.samples).sum();
-        let node = Node { name, callee, depth, weight, samples };
+        let node = CallerNode { name, callee, depth, weight, samples };
         Self { node, found: Reverse(found), rests }
     }
 
@@ -108,30 +108,30 @@ impl Open {
     }
 }
 
-impl Ord for Open {
+impl Ord for OpenNode {
     fn cmp(&self, other: &Self) -> Ordering {
         self.rank().cmp(&other.rank())
     }
 }
 
-impl PartialOrd for Open {
+impl PartialOrd for OpenNode {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Open {
+impl PartialEq for OpenNode {
     fn eq(&self, other: &Self) -> bool {
         self.rank() == other.rank()
     }
 }
 
-impl Eq for Open {}
+impl Eq for OpenNode {}
 
 struct Drawing<'s, 'a> {
     source: &'s Source<'a>,
     /// What a node calls comes before it.
-    nodes: Vec<Node>,
+    nodes: Vec<CallerNode>,
     left_out: LeftOut,
 }
 
@@ -141,8 +141,8 @@ impl Drawing<'_, '_> {
     fn grow(&mut self, rests: Vec<Rest>, narrowest: u64, most: usize) -> u64 {
         let mut narrowest = narrowest;
         let mut found = 0;
-        let mut open = BinaryHeap::from([Open::new(Name::All, 0, 0, found, rests)]);
-        while let Some(Open { node, rests, .. }) = open.pop() {
+        let mut open = BinaryHeap::from([OpenNode::new(Name::All, 0, 0, found, rests)]);
+        while let Some(OpenNode { node, rests, .. }) = open.pop() {
             if most > 0 && self.nodes.len() >= most {
                 narrowest = narrowest.max(node.weight + 1);
             }
@@ -155,7 +155,7 @@ impl Drawing<'_, '_> {
             self.nodes.push(node);
             for (name, rests) in self.by_caller(&rests) {
                 found += 1;
-                open.push(Open::new(name, callee, depth, found, rests));
+                open.push(OpenNode::new(name, callee, depth, found, rests));
             }
         }
         narrowest
@@ -218,7 +218,7 @@ impl Drawing<'_, '_> {
             .zip(starts)
             .map(|(node, start)| {
                 let (name, module, colour) = described(self.source, hues, &node.name);
-                let Node { depth, weight, samples, .. } = *node;
+                let CallerNode { depth, weight, samples, .. } = *node;
                 FlameBox {
                     name,
                     module,
