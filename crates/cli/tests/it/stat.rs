@@ -238,7 +238,7 @@ fn the_page_has_the_tables_figures_and_the_table_is_printed_all_the_same() {
     let figures = |page: &str| page.split("tbody>").nth(1).unwrap().to_owned();
     assert!(figures(&page).contains("page-faults"));
     assert!(figures(&page) == figures(&again), "figures differ");
-    assert!(page.contains("<title>stat: true, 2 runs, page-faults "));
+    assert!(page.contains("<title>stat: true, 2 runs, page-faults"));
     // An interrupted one has a page too.
     let flags = ["-e", "page-faults", "--timeout", "100", "--html", "b.html"];
     stat(&scratch, &flags, &["sleep".to_owned(), "60".into()]).exits(128 + 15);
