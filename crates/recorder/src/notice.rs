@@ -1,4 +1,4 @@
-//! Sentences about a recording in parts, so that whoever shows them can leave out why.
+//! Notices about a recording in parts, so that the caller can leave out the cause.
 
 /// What a reader of a recording should see.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -91,7 +91,7 @@ const LESS: [&str; 4] = ["#cfe0fa", "#a3c4f5", "#76a5ec", "#5288dd"];
 /// What has not changed, or by less than the first of these sizes.
 const UNCHANGED: &str = "#d4d2ce";
 
-/// The colour of a change by so many percentage points.
+/// The color of a change in percentage points.
 pub(crate) fn change(points: f64) -> &'static str {
     let colours = if points > 0.0 { MORE } else { LESS };
     // A change by a round number has its colour whatever the last bit of its sum is.

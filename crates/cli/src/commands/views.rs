@@ -442,7 +442,7 @@ fn side_by_side_rows<'a>(
     (found, events.iter().map(|event| &*event.name).collect())
 }
 
-/// Which of so many samples are the `most` largest, in their order.
+/// Positions of the `most` events with the most samples, in their order.
 fn most_sampled(samples: &[u64], most: usize) -> Vec<usize> {
     let mut ranked: Vec<usize> = (0..samples.len()).collect();
     ranked.sort_by_key(|&at| (Reverse(samples[at]), at));

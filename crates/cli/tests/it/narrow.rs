@@ -3,7 +3,7 @@
 use crate::harness::{Scratch, need_program, skip_unless};
 use crate::top_screen::need_pseudo_terminal;
 
-/// Runs a program whose standard error is a terminal of 60 columns, and prints what came there.
+/// Runs a program whose standard error is a terminal of 60 columns, and prints its output there.
 const DRIVER: &str = r#"
 import fcntl, os, pty, struct, subprocess, sys, termios
 leader, follower = pty.openpty()

@@ -22,7 +22,7 @@ const HEIGHT: f64 = 72.0;
 const SCALE: f64 = 64.0;
 /// Below it: the first and the last run.
 const AXIS: f64 = 14.0;
-/// Up to so many points over time have a dot each, which says its value.
+/// Most points over time that have a dot each, which shows its value.
 const MOST_DOTS: usize = 120;
 
 /// The values of an event, in the order of runs.

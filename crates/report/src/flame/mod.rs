@@ -139,7 +139,7 @@ pub(crate) struct FlameBox {
     pub(crate) samples: u64,
     /// What else there is to say of it.
     pub(crate) note: Option<String>,
-    /// What is said instead of its share and samples, where the width alone does not say it.
+    /// Details shown instead of its share and samples, where the width alone does not show them.
     pub(crate) figures: Option<String>,
 }
 

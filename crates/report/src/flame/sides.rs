@@ -86,7 +86,7 @@ impl FlameSides {
         Flame { legend, ..Flame::of(&OneSide { sides: self, side }, limits) }
     }
 
-    /// Adds what each node of one of so many recordings has for itself.
+    /// Adds the self weight of each node of one recording, out of the number of recordings on its side.
     fn add(
         &mut self,
         side: FlameSide,
@@ -137,7 +137,7 @@ impl FlameSides {
         }
     }
 
-    /// What is said of a node: both sides, whichever is drawn.
+    /// Details of a node: both sides, whichever is drawn.
     fn figures(node: &SidesNode) -> String {
         let [before, after] = node.shares();
         let change = (after - before) * 100.0;

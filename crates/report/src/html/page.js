@@ -1,4 +1,4 @@
-// Sorts and filters the tables, turns flame graphs around, tells the numbers behind heat maps; all by keys, too.
+// Sorts and filters the tables, turns flame graphs around, shows the numbers of heat maps; all by keys, too.
 // Without it all of them can be read as they are.
 (() => {
   'use strict';

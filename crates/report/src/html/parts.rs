@@ -132,7 +132,7 @@ fn flame_head(shape: &str, turns: bool) -> Markup {
     }
 }
 
-/// The picture with its tools, and what is said of the box under the pointer.
+/// The picture with its tools, and a line of details of the box under the pointer.
 fn graph(flame: &Flame, name: &str, legend: &Markup, switch: &str) -> Markup {
     html! {
         (PreEscaped(svg::tools("", switch)))
