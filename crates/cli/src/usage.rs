@@ -15,36 +15,36 @@ use crate::{Cli, help, perf_words};
 /// clap's, of wrong words, and of help that was asked for.
 pub(crate) fn parse(words: Vec<OsString>) -> Result<Cli, clap::Error> {
     let mut command = with_negative_numbers(help::command());
-    let (words, mut matches) = read(&command, as_ours(&command, words))?;
+    let (words, mut matches) = read(&command, words)?;
     old_spellings(&words, &matches).iter().for_each(|note| say!("note: {note}"));
     Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
 }
 
-/// The words with perf's for the same in ours: `annotate F` is `report --annotate F`, and flags that ask for what is
-/// done anyway are left out.
-fn as_ours(command: &Command, mut words: Vec<OsString>) -> Vec<OsString> {
+/// What clap finds, with perf's words for the same in ours: `annotate F` is `report --annotate F`, and flags that ask
+/// for what is done anyway are left out.
+fn find(command: &Command, words: &mut Vec<OsString>) -> Result<ArgMatches, clap::Error> {
     if let [_, annotate, function, ..] = &words[..]
         && annotate == "annotate"
         && !function.to_string_lossy().starts_with('-')
     {
         words.splice(1..2, ["report", "--annotate"].map(OsString::from));
     }
-    // Each turn leaves out a word.
-    while let Err(error) = command.clone().try_get_matches_from(&words)
-        && let Some(flag) = perf_words::default_flag(&error)
-        && let Some(at) = words.iter().position(|word| word == flag)
-    {
-        words.remove(at);
+    loop {
+        let found = command.clone().try_get_matches_from(&*words);
+        let flag = found.as_ref().err().and_then(perf_words::default_flag);
+        match flag.and_then(|flag| words.iter().position(|word| word == flag)) {
+            Some(at) => drop(words.remove(at)),
+            None => return found,
+        }
     }
-    words
 }
 
 /// What clap finds. `--html FILE`, as it was spelled before, still names the file: a page always needs one.
 fn read(
     command: &Command,
-    words: Vec<OsString>,
+    mut words: Vec<OsString>,
 ) -> Result<(Vec<OsString>, ArgMatches), clap::Error> {
-    let found = command.clone().try_get_matches_from(&words);
+    let found = find(command, &mut words);
     let Some(joined) = with_joined_page(&words) else { return found.map(|found| (words, found)) };
     let needs_it = match &found {
         Ok(matches) => has_page_without_file(matches),

@@ -18,6 +18,7 @@ use pmuscope_profile::aggregate::{StackId, Stacks};
 use pmuscope_profile::export::{ExportedEvent, Source};
 use rustc_hash::FxHashMap;
 
+use super::layout::FlameLayout;
 use super::tree::{Name, name_text};
 use super::{DEEPEST, Flame, FlameBox, FlameLimits, LeftOut, ModuleHues, described};
 
@@ -33,19 +34,10 @@ impl Flame {
         let narrowest = drawing.grow(rests, narrowest, limits.boxes);
         let hues = ModuleHues::new(source);
         let boxes = drawing.boxes(&hues);
-        let deepest = boxes.iter().map(|one| one.depth).max().unwrap_or(0);
         let below = narrowest as f64 / total.max(1) as f64;
         let left_out = LeftOut { below, ..drawing.left_out };
-        Self {
-            boxes,
-            total,
-            deepest,
-            left_out,
-            legend: None,
-            hues,
-            is_flat: false,
-            is_of_callers: true,
-        }
+        let graph = Self::laid_out(FlameLayout { boxes, left_out }, total);
+        Self { hues, is_of_callers: true, ..graph }
     }
 }
 

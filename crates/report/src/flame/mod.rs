@@ -179,17 +179,20 @@ impl Flame {
 
     /// The layout of any tree.
     fn of(tree: &impl FlameTree, limits: FlameLimits) -> Self {
-        let layout = FlameLayout::new(tree, limits);
+        Self::laid_out(FlameLayout::new(tree, limits), tree.weight(0))
+    }
+
+    /// The picture of boxes that have their places; `total` is the width of all.
+    fn laid_out(layout: FlameLayout, total: u64) -> Self {
         let deepest = layout.deepest();
         let FlameLayout { boxes, left_out } = layout;
-        let (total, hues) = (tree.weight(0), ModuleHues::default());
         Self {
             boxes,
             total,
             deepest,
             left_out,
             legend: None,
-            hues,
+            hues: ModuleHues::default(),
             is_flat: false,
             is_of_callers: false,
         }
