@@ -270,27 +270,13 @@ fn object(figure: &CountLine<'_>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pmuscope_measure::{Labels, Program};
+    use crate::sample_runs::{empty_file, sample_run};
+    use pmuscope_measure::Labels;
 
     fn file(intervals: bool) -> RunFile {
-        let tool = Program { name: "t".into(), version: "1".into() };
-        let mut file = RunFile::new(tool, vec![], std::time::UNIX_EPOCH);
+        let mut file = empty_file();
         for index in 0..2 {
-            let mut labels = Labels::new();
-            if intervals {
-                labels.insert(INTERVAL.into(), format!("{:.9}", 0.5 + 0.5 * index as f64));
-            }
-            file.runs.push(Run {
-                index,
-                order: 0,
-                round: None,
-                labels,
-                started: "0".into(),
-                duration_s: 0.5,
-                exit: Some(0),
-                why: None,
-                units: Default::default(),
-            });
+            file.runs.push(sample_run(index, intervals.then_some(0.5 + 0.5 * index as f64)));
             let node = Labels::from([("node".to_owned(), "1".to_owned())]);
             let value = RunValue {
                 enabled_s: Some(0.5),

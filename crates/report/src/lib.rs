@@ -26,6 +26,8 @@ mod report;
 mod runs;
 #[cfg(test)]
 mod sample;
+#[cfg(test)]
+mod sample_runs;
 pub mod script;
 mod section;
 mod sheet;

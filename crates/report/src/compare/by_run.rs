@@ -228,30 +228,17 @@ fn path(points: &[(f64, Option<f64>)], x: impl Fn(f64) -> f64, y: impl Fn(f64) -
 
 #[cfg(test)]
 mod tests {
-    use pmuscope_measure::{Labels, Origin, Program};
+    use pmuscope_measure::{Labels, Origin, Run};
 
     use super::*;
+    use crate::sample_runs::{empty_file, sample_run};
 
     /// Values of `cycles<b>` by run or interval; another event has no counter.
     fn file(values: &[Option<f64>], by_interval: bool) -> RunFile {
-        let tool = Program { name: "t".into(), version: "1".into() };
-        let mut file = RunFile::new(tool, vec![], std::time::UNIX_EPOCH);
+        let mut file = empty_file();
         for (index, value) in values.iter().enumerate() {
-            let mut labels = Labels::new();
-            if by_interval {
-                labels.insert(INTERVAL.into(), format!("{}", 1 + index));
-            }
-            file.runs.push(Run {
-                index,
-                order: if by_interval { 0 } else { index },
-                round: None,
-                labels,
-                started: "0".into(),
-                duration_s: 1.0,
-                exit: Some(0),
-                why: None,
-                units: BTreeMap::new(),
-            });
+            let until = by_interval.then_some((1 + index) as f64);
+            file.runs.push(Run { duration_s: 1.0, ..sample_run(index, until) });
             let counter = ("", Origin::Hardware);
             let value = value.ok_or_else(|| "lost".to_owned());
             file.add(index, &Labels::new(), "cycles<b>", counter, value);

@@ -152,30 +152,16 @@ fn joined(labels: &Labels) -> String {
 
 #[cfg(test)]
 mod tests {
-    use pmuscope_measure::Program;
-
     use super::*;
+    use crate::sample_runs::{empty_file, sample_run};
 
     /// Two runs, or two intervals of one; one event has no counter.
     fn file(by_interval: bool, units: &[(&str, f64)]) -> RunFile {
-        let tool = Program { name: "t".into(), version: "1".into() };
-        let mut file = RunFile::new(tool, vec![], std::time::UNIX_EPOCH);
+        let mut file = empty_file();
         for index in 0..2 {
-            let mut labels = Labels::new();
-            if by_interval {
-                labels.insert(INTERVAL.into(), format!("{:.9}", 0.5 + 0.5 * index as f64));
-            }
-            file.runs.push(Run {
-                index,
-                order: if by_interval { 0 } else { index },
-                round: None,
-                labels,
-                started: "0".into(),
-                duration_s: 0.5,
-                exit: Some(0),
-                why: None,
-                units: units.iter().map(|(name, units)| ((*name).to_owned(), *units)).collect(),
-            });
+            let until = by_interval.then_some(0.5 + 0.5 * index as f64);
+            let units = units.iter().map(|(name, units)| ((*name).to_owned(), *units)).collect();
+            file.runs.push(Run { units, ..sample_run(index, until) });
             let node = Labels::from([("node".to_owned(), "1".to_owned())]);
             let value = RunValue {
                 enabled_s: Some(0.5),
