@@ -12,7 +12,7 @@ use pmuscope_machine::pages::{PageState, move_to, states};
 use pmuscope_machine::{Machine, place};
 
 use super::ActError;
-use crate::balance::{Goal, Slice, Turns};
+use crate::balance::{Goal, Owed, Slice, Turns};
 
 /// Pages looked at in one call at most, however few of them are to move: a millisecond or two.
 const LOOKED_AT: usize = 1 << 13;
@@ -51,9 +51,13 @@ impl Mover {
         if *cursor == 0 {
             self.turns = match goal {
                 Goal::Interleave { nodes } => Some(Turns::new(nodes, self.block)),
-                Goal::To { .. } => None,
+                Goal::To { .. } | Goal::Back { .. } => None,
             };
         }
+        let mut owed = match goal {
+            Goal::Back { owed, .. } => owed.clone(),
+            Goal::To { .. } | Goal::Interleave { .. } => Owed::default(),
+        };
         let regions = self.regions.as_ref().map_or(&[][..], |(_, regions)| regions);
         let mut left = bytes;
         let mut looked_at = 0;
@@ -70,7 +74,10 @@ impl Mover {
             let now = states(Some(pid), &pages).map_err(|error| refused(pid, error))?;
             // Its turn is only over once it moves.
             let mut turns = self.turns.clone();
-            let turn = turns.as_mut().and_then(|turns| turn(turns, &now, self.page));
+            let turn = match turns.as_mut() {
+                Some(turns) => turn(turns, &now, self.page),
+                None => owed.next(),
+            };
             let wanted: Vec<((u64, u32), u32)> = (pages.iter().zip(&now))
                 .filter_map(|(&page, state)| {
                     let from = state.node()?;
@@ -85,6 +92,9 @@ impl Mover {
             }
             left -= size;
             self.turns = turns;
+            if let Some(to) = turn {
+                owed.pay(to, size);
+            }
             orders.extend(wanted.iter().map(|(order, _)| *order));
             origins.extend(wanted.iter().map(|(_, from)| *from));
             *cursor = block.end;
@@ -119,6 +129,8 @@ fn target(goal: &Goal, turn: Option<u32>, at: u32) -> Option<u32> {
     let to = match goal {
         Goal::To { from, to } if at == *from => *to,
         Goal::To { .. } => return None,
+        Goal::Back { from, .. } if at == *from => turn?,
+        Goal::Back { .. } => return None,
         Goal::Interleave { .. } => turn?,
     };
     (to != at).then_some(to)
@@ -176,6 +188,9 @@ mod tests {
         let turns = Goal::Interleave { nodes: vec![0, 3] };
         assert_eq!([0, 3, 5].map(|at| target(&turns, Some(3), at)), [Some(3), None, Some(3)]);
         assert_eq!(target(&turns, None, 0), None, "nothing is there");
+        let back = Goal::Back { from: 1, owed: Owed::default() };
+        assert_eq!([0, 1, 2].map(|at| target(&back, Some(2), at)), [None, Some(2), None]);
+        assert_eq!(target(&back, None, 1), None, "all is back");
     }
 
     #[test]

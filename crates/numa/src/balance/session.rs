@@ -7,6 +7,7 @@ use super::budget::Budget;
 use super::decide::{Action, Decision, Knowledge, decide};
 use super::left_alone::LeftAlone;
 use super::log::{LogEvent, LogLine};
+use super::owed::Owed;
 use super::ping_pong::PingPong;
 use super::summary::{BalanceError, BalanceSummary, Ended, ProcessSummary};
 use super::trial::{self, Aim, Fate};
@@ -337,12 +338,12 @@ impl<W: World> Session<'_, W> {
             Action::Move { pid, from, to, bytes, .. } => {
                 own.aim.get_or_insert(Aim::Better);
                 let goal = Goal::To { from: *from, to: *to };
-                self.move_pages(*pid, &goal, Amount::About(*bytes), &mut own.moved);
+                self.move_pages(*pid, goal, Amount::About(*bytes), &mut own.moved);
             }
             Action::Interleave { pid, nodes, bytes, .. } => {
                 own.aim = Some(Aim::Even);
                 let goal = Goal::Interleave { nodes: nodes.clone() };
-                self.move_pages(*pid, &goal, Amount::About(*bytes), &mut own.moved);
+                self.move_pages(*pid, goal, Amount::About(*bytes), &mut own.moved);
             }
         }
     }
@@ -373,7 +374,7 @@ impl<W: World> Session<'_, W> {
     fn move_pages(
         &mut self,
         pid: u32,
-        goal: &Goal,
+        mut goal: Goal,
         amount: Amount,
         moved: &mut BTreeMap<(u32, u32), u64>,
     ) -> u64 {
@@ -389,7 +390,7 @@ impl<W: World> Session<'_, W> {
                 }
                 continue;
             }
-            let slice = self.world.move_slice(pid, goal, &mut cursor, granted);
+            let slice = self.world.move_slice(pid, &goal, &mut cursor, granted);
             let bytes = slice.as_ref().map_or(granted, super::world::Slice::bytes);
             self.budget.moved(self.world.now(), granted.saturating_sub(bytes));
             let slice = match slice {
@@ -402,6 +403,9 @@ impl<W: World> Session<'_, W> {
             for &((from, to), bytes) in &slice.moved {
                 *moved.entry((from, to)).or_default() += bytes;
                 self.ping_pong.record(self.round, pid, (from, to), bytes);
+                if let Goal::Back { owed, .. } = &mut goal {
+                    owed.pay(to, bytes);
+                }
                 self.tell(LogEvent::Moved { pid, from, to, bytes });
             }
             if slice.refused > 0 {
@@ -454,9 +458,14 @@ impl<W: World> Session<'_, W> {
             Some(None) => self.unpin(pid),
             None => {}
         }
+        let mut back: BTreeMap<u32, Owed> = BTreeMap::new();
         for ((from, to), bytes) in done.moved {
-            let goal = Goal::To { from: to, to: from };
-            let back = self.move_pages(pid, &goal, Amount::AtMost(bytes), &mut BTreeMap::new());
+            back.entry(to).or_default().add(from, bytes);
+        }
+        for (from, owed) in back {
+            let bytes = owed.bytes();
+            let goal = Goal::Back { from, owed };
+            let back = self.move_pages(pid, goal, Amount::AtMost(bytes), &mut BTreeMap::new());
             if let Some(known) = self.known(pid) {
                 known.not_back += bytes.saturating_sub(back);
             }

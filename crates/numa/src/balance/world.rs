@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::judge::Judge;
+use super::owed::Owed;
 use super::view::View;
 
 /// A block of time.
@@ -32,6 +33,13 @@ pub enum Goal {
     Interleave {
         /// Numbers of nodes.
         nodes: Vec<u32>,
+    },
+    /// Those on one node back to the nodes where they were.
+    Back {
+        /// From this node.
+        from: u32,
+        /// So many bytes to each.
+        owed: Owed,
     },
 }
 

@@ -71,6 +71,43 @@ fn most_in_a_second(log: &[LogLine]) -> u64 {
     (0..moved.len()).map(from).max().unwrap_or(0)
 }
 
+/// Pages of a small process that came from six nodes: the first of these nodes was once given back a whole huge page
+/// where less had come from it, and nothing was left for the last.
+#[test]
+fn each_of_many_nodes_gets_back_what_came_from_it() {
+    let machine = Machine {
+        nodes: 7,
+        cpus: 33,
+        node_bytes: 16 << 30,
+        distance: 14,
+        bandwidth: 4.0,
+        link: 2.0,
+        restless: 0.0,
+    };
+    let workload = Workload {
+        processes: 3,
+        threads: 7,
+        global_bytes: 47 << 20,
+        process_bytes: 0,
+        thread_bytes: 12 << 20,
+        begin_on_first: false,
+        phase: 0.0,
+    };
+    let simulation = Simulation::new(&machine, &workload, 1);
+    let places = |world: &SimulatedWorld| -> Vec<u64> {
+        (0..3).flat_map(|process| world.bytes_of(process)).collect()
+    };
+    let mut world = SimulatedWorld::new(simulation, Judge::Metric, Policy::Off, 36.9);
+    let before = places(&world);
+    let options = Options { budget: 32 << 20, settled: 0, ..OPTIONS };
+    let summary = run(&mut world, &options, &mut |_| {}).unwrap();
+    assert!(summary.undone > 0 && summary.kept == 0, "{summary:?}");
+    assert!(summary.processes.iter().all(|process| process.not_back == 0), "{summary:?}");
+    for (before, after) in before.iter().zip(places(&world)) {
+        assert!(before.abs_diff(after) <= 2 << 20, "{before} {after}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::{Policy, STEP, Simulation};
 use crate::balance::{
-    Goal, Judge, NodeView, ProcessView, Sharing, Slice, Stop, ThreadView, TimeBlock, Turns, View,
-    World,
+    Goal, Judge, NodeView, Owed, ProcessView, Sharing, Slice, Stop, ThreadView, TimeBlock, Turns,
+    View, World,
 };
 
 /// Bytes per second that the simulated machine copies.
@@ -77,15 +77,21 @@ impl SimulatedWorld {
         View { nodes: (0..machine.nodes).map(node).collect(), processes: processes.collect() }
     }
 
-    fn process(&self, process: usize, ran: &[Vec<f64>]) -> ProcessView {
+    /// A process's own memory by node, bytes.
+    pub(super) fn bytes_of(&self, process: usize) -> Vec<u64> {
         let simulation = &self.simulation;
-        let nodes = simulation.machine.nodes;
-        let mut bytes = vec![0u64; nodes];
+        let mut bytes = vec![0u64; simulation.machine.nodes];
         for memory in simulation.memory.iter().filter(|memory| memory.process == Some(process)) {
             for chunk in &memory.chunks {
                 bytes[chunk.node] += memory.chunk_bytes;
             }
         }
+        bytes
+    }
+
+    fn process(&self, process: usize, ran: &[Vec<f64>]) -> ProcessView {
+        let simulation = &self.simulation;
+        let nodes = simulation.machine.nodes;
         let own = simulation.threads.iter().enumerate();
         let own = own.filter(|(_, thread)| thread.process == process);
         let threads = own.map(|(index, _)| {
@@ -95,7 +101,7 @@ impl SimulatedWorld {
         ProcessView {
             pid: process as u32,
             threads: threads.collect(),
-            bytes,
+            bytes: self.bytes_of(process),
             cpus: vec![simulation.machine.cpus; nodes],
             memory_allowed: vec![true; nodes],
             sharing: Sharing::Unknown,
@@ -186,7 +192,11 @@ impl World for SimulatedWorld {
         let unit = self.simulation.memory.iter().map(|memory| memory.chunk_bytes).max();
         let mut turns = match goal {
             Goal::Interleave { nodes } => Turns::new(nodes, unit.unwrap_or(0)),
-            Goal::To { .. } => Turns::new(&[], 0),
+            Goal::To { .. } | Goal::Back { .. } => Turns::new(&[], 0),
+        };
+        let mut owed = match goal {
+            Goal::Back { owed, .. } => owed.clone(),
+            Goal::To { .. } | Goal::Interleave { .. } => Owed::default(),
         };
         let own = self.simulation.memory.iter_mut();
         for memory in own.filter(|memory| memory.process == Some(pid as usize)) {
@@ -200,7 +210,8 @@ impl World for SimulatedWorld {
                 }
                 let to = match goal {
                     Goal::To { from, to } if at == *from => *to,
-                    Goal::To { .. } => at,
+                    Goal::Back { from, .. } if at == *from => owed.next().unwrap_or(at),
+                    Goal::To { .. } | Goal::Back { .. } => at,
                     Goal::Interleave { .. } => turn,
                 };
                 if to != at {
@@ -210,6 +221,7 @@ impl World for SimulatedWorld {
                         return Ok(Slice { moved, refused: 0, done: false });
                     }
                     left -= memory.chunk_bytes;
+                    owed.pay(to, memory.chunk_bytes);
                     chunk.node = to as usize;
                     *moved.entry((at, to)).or_default() += memory.chunk_bytes;
                 }
