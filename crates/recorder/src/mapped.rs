@@ -5,6 +5,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use pmuscope_symbols::ProcessRoot;
+
 /// A file as a process has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct MappedFile<'a> {
@@ -45,13 +47,10 @@ impl<'a> MappedFile<'a> {
     /// different things on btrfs and overlayfs.
     fn find(self) -> Option<PathBuf> {
         let path = Path::new(OsStr::from_bytes(self.path));
-        let inside = Path::new("/proc")
-            .join(self.pid.to_string())
-            .join("root")
-            .join(path.strip_prefix("/").ok()?);
         let is_it =
             |path: &PathBuf| std::fs::metadata(path).is_ok_and(|found| found.ino() == self.inode);
-        [inside, path.to_owned()].into_iter().find(is_it)
+        let inside = ProcessRoot::of(self.pid).candidates(path);
+        inside.chain([path.to_owned()]).find(is_it)
     }
 }
 

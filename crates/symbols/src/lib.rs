@@ -73,6 +73,7 @@ pub use demangle::demangle;
 pub use disassemble::{DisassembleError, Instruction, disassemble};
 pub use error::Error;
 pub use kernel::{KernelIdentity, KernelMatch, TextAddress};
+pub use namespaces::ProcessRoot;
 pub use perf_map::PerfMap;
 pub use range::RangeMap;
 pub use resident::Resident;

@@ -17,7 +17,8 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use crate::image::Image;
-use crate::{BuildId, Sources, State, debuginfod, namespaces};
+use crate::namespaces::{self, ProcessRoot};
+use crate::{BuildId, Sources, State, debuginfod};
 
 /// What the kernel appends to the name of a file that was removed while mapped.
 const DELETED: &[u8] = b" (deleted)";
@@ -27,7 +28,7 @@ const DELETED: &[u8] = b" (deleted)";
 pub(crate) struct Locator<'a> {
     sources: &'a Sources,
     /// Roots of other mount namespaces.
-    namespaces: OnceLock<Vec<PathBuf>>,
+    namespaces: OnceLock<Vec<ProcessRoot>>,
     /// perf's folder of files by build id.
     perf_cache: Option<PathBuf>,
 }
@@ -71,7 +72,7 @@ impl<'a> Locator<'a> {
         };
         let Some(id) = id else { return Err(state) };
         let path = replaced.unwrap_or(path);
-        let elsewhere = self.namespaces().iter().map(|root| below(root, path));
+        let elsewhere = self.namespaces().iter().flat_map(|root| root.candidates(path));
         let cached = self.perf_cache.iter().filter_map(|dir| perf_cached(dir, id, "elf"));
         if let Some(image) = elsewhere.chain(cached).find_map(|path| accept(&path, Some(id)).ok()) {
             return Ok(image);
@@ -176,7 +177,7 @@ impl<'a> Locator<'a> {
         paths
     }
 
-    fn namespaces(&self) -> &[PathBuf] {
+    fn namespaces(&self) -> &[ProcessRoot] {
         self.namespaces.get_or_init(|| match self.sources.symfs {
             None => namespaces::other_roots(),
             Some(_) => Vec::new(),

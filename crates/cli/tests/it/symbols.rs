@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::harness::Scratch;
+use crate::harness::{Scratch, Started, need_root, skip_unless, wait_for};
 
 #[test]
 fn sources_that_are_not_there_are_refused() {
@@ -16,4 +16,35 @@ fn sources_that_are_not_there_are_refused() {
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(3), "{said}");
     assert!(said.contains("export DEBUGINFOD_URLS"), "{said}");
+}
+
+const SPIN: &str = r#"
+volatile long sum;
+__attribute__((noinline)) void spin_inside(void) { for (int i = 0; i < 1000; i++) sum += i; }
+int main(void) { for (;;) spin_inside(); }
+"#;
+
+/// A container's root as a folder of a file system that only its own mount namespace has: the kernel shows its files
+/// with the path of that folder.
+#[test]
+fn a_program_in_another_root_of_another_mount_namespace_has_names() {
+    skip_unless!(need_root());
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("spin.c"), SPIN).unwrap();
+    scratch.run("cc", ["-O1", "-static", "-o", "spin", "spin.c"]).exits(0);
+    std::fs::create_dir(scratch.path("mounted")).unwrap();
+    let script = "mount -t tmpfs container mounted && mkdir mounted/root && cp spin mounted/root/ && \
+                  exec chroot mounted/root /spin";
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--propagation", "private", "sh", "-c", script]);
+    let spin = Started::of(command.current_dir(scratch.path(".")));
+    let exe = format!("/proc/{}/exe", spin.pid());
+    wait_for("the program runs", || {
+        std::fs::read_link(&exe).is_ok_and(|exe| exe.ends_with("mounted/root/spin"))
+    });
+    let pid = spin.pid().to_string();
+    scratch
+        .pmuscope(["record", "-p", &pid, "-e", "cpu-clock", "-o", "a.data", "--", "sleep", "0.3"])
+        .exits(0);
+    scratch.pmuscope(["report", "-i", "a.data"]).exits(0).prints("spin_inside");
 }
