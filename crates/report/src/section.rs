@@ -171,6 +171,11 @@ impl<'a> Section<'a> {
         self.html_at(false)
     }
 
+    /// It within another part of a page.
+    pub(crate) fn inner_html(&self) -> Markup {
+        self.html_at(true)
+    }
+
     fn html_at(&self, is_inner: bool) -> Markup {
         let has_parts = self.bodies.iter().any(|body| matches!(body, Body::Part(_)));
         let id = Some(&self.id).filter(|id| !id.is_empty());

@@ -9,6 +9,7 @@ use pmuscope_profile::views::{Sampled, inlined_into, sampled};
 use pmuscope_profile::{Annotation, Detail, GroupBy, ModuleSummary, Options, Profile};
 use pmuscope_report::number::count;
 use pmuscope_report::{AnnotateView, escape, head_text, kept_text};
+use pmuscope_symbols::Symbolizer;
 
 use super::empty;
 use super::load::{LoadArgs, LoadRequest, is_whole};
@@ -30,9 +31,20 @@ pub(crate) struct AnnotateArgs {
     #[arg(
         long,
         value_name = "FUNCTION",
+        group = "code",
         conflicts_with_all = ["by", "group", "call_tree", "peek", "modules", "symbol_filter", "no_inline"]
     )]
     annotate: Option<String>,
+    /// With -o FILE.html: add the code of the N functions with most samples
+    ///
+    /// Rows of these functions lead to their source lines and instructions.
+    #[arg(
+        long,
+        value_name = "N",
+        group = "code",
+        conflicts_with_all = ["by", "group", "call_tree", "peek", "modules", "no_inline"]
+    )]
+    annotate_top: Option<usize>,
     /// With --annotate: choose the function in this DSO
     ///
     /// DSO: the binary or shared library. The end of its path is enough.
@@ -42,7 +54,7 @@ pub(crate) struct AnnotateArgs {
     #[arg(
         long,
         value_name = "FILE",
-        requires = "annotate",
+        requires = "code",
         default_value = "objdump",
         hide_default_value = true
     )]
@@ -53,6 +65,33 @@ impl AnnotateArgs {
     /// The function, if one was asked for.
     pub(super) fn function(&self) -> Option<&str> {
         self.annotate.as_deref()
+    }
+
+    /// How many functions with most samples, if that was asked for.
+    pub(super) fn top(&self) -> Option<usize> {
+        self.annotate_top
+    }
+
+    /// Whether a page is to have code.
+    pub(super) fn is_asked(&self) -> bool {
+        self.annotate.is_some() || self.annotate_top.is_some()
+    }
+
+    /// The functions that were asked for, of a profile that tells addresses apart.
+    pub(super) fn of_page<'a>(
+        &self,
+        profile: &'a Profile,
+        symbolizer: &mut Symbolizer,
+    ) -> anyhow::Result<Vec<Annotation<'a>>> {
+        let functions = match (&self.annotate, self.annotate_top) {
+            (Some(name), _) => vec![choose(profile, name, self.dso.as_deref())?],
+            (None, most) => {
+                let all = sampled(&profile.aggregate).into_iter();
+                all.take(most.unwrap_or(0)).map(|one| one.function).collect()
+            }
+        };
+        let annotation = |function| Annotation::new(profile, function, symbolizer, &self.objdump);
+        Ok(functions.into_iter().map(annotation).collect())
     }
 
     /// Reads the recording and shows the function called `name`; `all`: what is far from samples too.

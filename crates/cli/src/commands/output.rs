@@ -9,7 +9,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Arg, ArgMatches, Command, FromArgMatches, ValueEnum};
 use pmuscope_machine::{AtomicFile, Facts, FileKind, text_mark};
 use pmuscope_profile::export::{ExportedEvent, Source, firefox, folded, pprof};
-use pmuscope_profile::{Detail, GroupBy, TasksBy};
+use pmuscope_profile::{Annotation, Detail, GroupBy, TasksBy};
 use pmuscope_report::{
     Flame, FlameLimits, PageLimits, Report, RowLimits, Separator, Style, Summary, escape_lines,
     flame_svg, functions_delimited, html_page, number,
@@ -687,6 +687,7 @@ pub(crate) fn write(
     source: &Source<'_>,
     summary: &Summary,
     cut: RowLimits,
+    code: &[Annotation<'_>],
     out: &mut dyn Write,
 ) -> io::Result<()> {
     match format {
@@ -702,7 +703,7 @@ pub(crate) fn write(
             out.write_all(picture(source, &event, summary, cut).as_bytes())
         }
         Format::Html => {
-            out.write_all(html_page(source, summary, PageLimits::of(cut), COMMIT).as_bytes())
+            out.write_all(html_page(source, summary, PageLimits::of(cut), code, COMMIT).as_bytes())
         }
         Format::Pprof => pprof::write(source, out),
         Format::Firefox => firefox::write(source, out),

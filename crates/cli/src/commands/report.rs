@@ -4,7 +4,7 @@ use std::path::Path;
 use std::str::FromStr;
 
 use pmuscope_profile::export::Source;
-use pmuscope_profile::{Intervals, Options};
+use pmuscope_profile::{Detail, Intervals, Options};
 use pmuscope_report::{
     RECORDING_SCHEMA, RecordingReport, RowLimits, Summary, kept_text, modules_text, recording_text,
 };
@@ -28,6 +28,7 @@ use super::output::{self, Form, Format, OutputArgs, forms};
   pmuscope report -o profile.html         a page: flame graph, tables, CPUs over time
   pmuscope report --comm db --time 10%-40%   one program, part of the time
   pmuscope report --annotate parse        one function: source lines and instructions
+  pmuscope report -o a.html --annotate-top 10   a page with the code of ten functions
   pmuscope report --by branch             branches between functions (record -b)
   pmuscope report --by wait               where threads wait, and what wakes them (record --off-cpu)
   pmuscope report --json | jq '.events[0].functions[0]'")]
@@ -110,15 +111,18 @@ impl Args {
                 return Err(bad_input("--group has no JSON. Try: --by without it"));
             }
         }
-        if self.annotate.function().is_some() && is_file {
-            return Err(bad_input("--annotate is for text, JSON, CSV and TSV only"));
+        if self.annotate.function().is_some() && is_file && format != Format::Html {
+            return Err(bad_input("--annotate is for text, JSON, CSV, TSV and HTML only"));
+        }
+        if self.annotate.top().is_some() && format != Format::Html {
+            return Err(bad_input("--annotate-top is for pages. Try: -o FILE.html"));
         }
         Ok(form)
     }
 
     /// Shows a view that is not made of a profile's rows, if one was asked for.
     fn other_view(&self, path: &Path, form: &Form) -> anyhow::Result<Option<Exit>> {
-        if let Some(name) = self.annotate.function() {
+        if let Some(name) = self.annotate.function().filter(|_| form.format != Format::Html) {
             let all = matches!(self.limit, Some(Limit::All));
             return self.annotate.show(name, path, &self.load, all, form).map(Some);
         }
@@ -170,10 +174,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         Some(view) => (view.apart(), view.options()),
         None => {
             let totals = format == Format::Json;
-            (format.apart(), Options { rows, intervals, totals, detail: format.detail() })
+            let detail = if args.annotate.is_asked() { Detail::Address } else { format.detail() };
+            (format.apart(), Options { rows, intervals, totals, detail })
         }
     };
-    let needs_lines = view.as_ref().is_some_and(View::needs_lines);
+    let needs_lines = args.annotate.is_asked() || view.as_ref().is_some_and(View::needs_lines);
     let inlined = needs_lines || !args.load.no_inline && !args.modules;
     // Wrong flags are told before a large file is read.
     let recording = args.load.symbols.open(&path)?;
@@ -188,8 +193,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     }
     if view.is_none() && format.is_of_counts() {
         let (source, summary) = (Source::new(&profile), Summary::new(&profile, &file));
-        form.output
-            .write(format.kind(), |out| output::write(format, &source, &summary, limits, out))?;
+        let code = args.annotate.of_page(&profile, &mut symbolizer)?;
+        form.output.write(format.kind(), |out| {
+            output::write(format, &source, &summary, limits, &code, out)
+        })?;
         return Ok(exit);
     }
     if let Some(view) = view {

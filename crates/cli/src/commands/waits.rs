@@ -45,8 +45,9 @@ pub(super) fn show(
     let view = WaitsView { file: &file, waits: &waits, by, rows: &rows, limits };
     if !format.is_of_a_table() {
         let (source, summary) = (Source::new(&waits.profile), waits_summary(&view));
-        form.output
-            .write(format.kind(), |out| output::write(format, &source, &summary, limits, out))?;
+        form.output.write(format.kind(), |out| {
+            output::write(format, &source, &summary, limits, &[], out)
+        })?;
         return Ok(exit);
     }
     form.show(&view, &exit)?;

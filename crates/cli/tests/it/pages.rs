@@ -59,6 +59,8 @@ fn write(scratch: &Scratch) -> Vec<Page> {
     add("metrics.html", Some("pmuscope/metrics/1"), &of("metrics", "metrics.html"));
     add("metrics.svg", None, &of("metrics", "metrics.svg"));
     add("report.html", Some("pmuscope/report/1"), &of("report", "report.html"));
+    let code = [&of("report", "code.html")[..], &["--annotate-top", "3"]].concat();
+    add("code.html", Some("pmuscope/report/1"), &code);
     add("report.svg", None, &of("report", "report.svg"));
     write_after(scratch, run);
     let diff = ["diff", "--symfs", "root", "pmuscope.data", "after.data", "-o"];

@@ -247,6 +247,19 @@ fn a_function_from_inside_has_the_samples_of_its_addresses_and_lines() {
     text.exits(0).is_silent().prints("of function").prints("instruction").prints("div");
     let none = annotate(&["integer_division", "--objdump", "no-such-program"]);
     none.exits(1).prints("no-such-program is not installed").prints("apt install binutils");
+
+    scratch.pmuscope(["report", "x.data", "-o", "x.html", "--annotate-top", "2"]).exits(0);
+    let page = std::fs::read_to_string(scratch.path("x.html")).unwrap();
+    for part in [r#"<h2>Code</h2>"#, r##"<a href="#code-0-1">show</a>"##, r#"id="code-0-1""#] {
+        assert!(page.contains(part), "no {part}");
+    }
+    assert!(!page.contains("code-0-2"), "more functions than asked for");
+    scratch
+        .pmuscope(["report", "x.data", "-o", "y.html", "--annotate", "integer_division"])
+        .exits(0);
+    let page = std::fs::read_to_string(scratch.path("y.html")).unwrap();
+    let code = page.split("<h2>Code</h2>").nth(1).unwrap();
+    assert!(code.contains("integer_division in ") && code.contains("div"), "{code}");
 }
 
 #[test]
@@ -261,7 +274,9 @@ fn a_function_that_is_not_the_only_one_or_none_is_told() {
     wrong(&["integer_divison"], "Similar: pmuscope");
     wrong(&["i"], "sampled functions have i in their names");
     wrong(&["integer_division", "--dso", "libc.so.6"], "Try: --dso pmuscope");
-    wrong(&["integer_division", "--format", "html"], "for text, JSON, CSV and TSV only");
+    wrong(&["integer_division", "--format", "svg"], "for text, JSON, CSV, TSV and HTML only");
+    let top = scratch.pmuscope(["report", "x.data", "--annotate-top", "2"]);
+    top.exits(2).complains("Try: -o FILE.html");
     wrong(&["integer_division", "--by", "cpu"], "cannot be used with");
     scratch.pmuscope(["report", "x.data", "--dso", "x"]).exits(2).complains("--annotate");
 }

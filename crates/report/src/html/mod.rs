@@ -10,12 +10,12 @@ mod parts;
 mod summary;
 
 use pmuscope_profile::export::{ExportedEvent, Source};
-use pmuscope_profile::{FunctionTable, Intervals, Options};
+use pmuscope_profile::{Annotation, FunctionTable, Intervals, Options};
 
 use crate::flame::{Flame, FlameLimits, ModuleHues};
 use crate::markup::{Markup, html};
 use crate::recording::{RECORDING_SCHEMA, RowLimits};
-use crate::views::Functions;
+use crate::views::{CodePart, Functions};
 
 pub(crate) use frame::{PALETTE, PageFrame};
 pub(crate) use grid::{Cells, Grid};
@@ -49,24 +49,25 @@ impl Default for PageLimits {
     }
 }
 
-/// The page; `commit` is what the program was built from.
+/// The page, with the `code` of some functions; `commit` is what the program was built from.
 #[must_use]
 pub fn html_page(
     source: &Source<'_>,
     summary: &Summary,
     limits: PageLimits,
+    code: &[Annotation<'_>],
     commit: &str,
 ) -> String {
-    PageFrame { schema: RECORDING_SCHEMA, commit }.page(summary, &events(source, limits))
+    PageFrame { schema: RECORDING_SCHEMA, commit }.page(summary, &events(source, limits, code))
 }
 
 /// All events, one after another.
-pub(crate) fn events(source: &Source<'_>, limits: PageLimits) -> Markup {
+pub(crate) fn events(source: &Source<'_>, limits: PageLimits, code: &[Annotation<'_>]) -> Markup {
     html! {
         @for (at, event) in source.events.iter().enumerate() {
             article class="event" id={ "event-" (at) } {
                 @if source.events.len() > 1 { h2 class="event-name" { (event.name) } }
-                (event_parts(source, event, at, limits))
+                (event_parts(source, event, at, limits, code))
             }
             "\n"
         }
@@ -79,17 +80,21 @@ fn event_parts(
     event: &ExportedEvent,
     at: usize,
     limits: PageLimits,
+    annotations: &[Annotation<'_>],
 ) -> Markup {
     let samples: u64 = source.counts.of_event(event.index).iter().map(|cell| cell.samples).sum();
     if samples == 0 {
         return html! { p class="dim" { "No samples." } };
     }
+    let code = CodePart { annotations, event: event.index, at };
     let parts = [
         ("flame", "Flame graph"),
         ("functions", "Functions"),
         ("cpus", "CPUs over time"),
         ("modules", "Modules"),
+        ("code", "Code"),
     ];
+    let parts = parts.into_iter().filter(|(id, _)| *id != "code" || !code.is_empty());
     let graph = Flame::new(source, event, limits.flame);
     let options = Options {
         rows: Some(limits.rows),
@@ -99,7 +104,7 @@ fn event_parts(
     };
     let table = source.functions(event, options);
     let hues = &graph.hues;
-    let rows = Functions::of_table(source, event, &table).in_colors(hues);
+    let rows = Functions::of_table(source, event, &table).in_colors(hues).with_code(code);
     let has_callers = rows.has_callers();
     let callers = has_callers.then(|| Flame::callers(source, event, limits.flame));
     let flame_part = FlamePart {
@@ -114,6 +119,7 @@ fn event_parts(
         (functions(&rows, at, limits.rows))
         (heat::part(source, event, at))
         (modules::part(source, hues, &table, at))
+        @if !code.is_empty() { (code.html()) }
     }
 }
 

@@ -22,7 +22,7 @@ fn summary() -> Summary {
 }
 
 fn page(made: &MadeSample, limits: PageLimits) -> String {
-    html_page(&made.source(), &summary(), limits, "abc<1>")
+    html_page(&made.source(), &summary(), limits, &[], "abc<1>")
 }
 
 /// Cells of each row of the table of functions.

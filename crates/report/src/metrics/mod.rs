@@ -34,6 +34,7 @@ pub struct MetricsView<'a> {
     table: Table<'a>,
     rows: Vec<MetricRow<'a>>,
     total: MetricRow<'a>,
+    limits: RowLimits,
     /// Whether to tell how long it takes until intervals are narrow.
     needs: bool,
 }
@@ -62,7 +63,7 @@ impl<'a> MetricsView<'a> {
         let shown = windows.rows.iter().filter(is_large).take(limits.rows.unwrap_or(usize::MAX));
         let row = |row: &'a WindowRow| MetricRow { row, cells: table.cells(row) };
         let (rows, total) = (shown.map(row).collect(), row(&windows.total));
-        Self { windows, file, table, rows, total, needs }
+        Self { windows, file, table, rows, total, limits, needs }
     }
 
     /// Colours by the metric of that name; `None` where it is no column, or its events were not counted.

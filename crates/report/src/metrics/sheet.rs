@@ -19,6 +19,7 @@ impl<'a> MetricsView<'a> {
     pub(super) fn sheet(&'a self, tints: Option<&'a Tints<'a>>, searches: bool) -> Sheet<'a> {
         let all = self.windows.rows.len();
         Sheet::totalled(fields(self, tints, searches), &self.rows, all, &self.total)
+            .limited_by(self.limits)
     }
 
     /// All rows together, for JSON.

@@ -27,9 +27,9 @@ impl Sheet<'_> {
         };
         let feet: Vec<_> = self.feet().collect();
         html! {
-            @if self.rows > FEW { (filter()) }
+            @if self.rows > FEW && !self.is_listing { (filter()) }
             div class="wide" {
-                table class={ (if self.gap.is_none() { "sortable" } else { "" })
+                table class={ (self.kind())
                     @if searches { " functions" } @if shades { " matrix" } }
                     style=[searches.then(|| self.heads_of(&columns))] {
                     thead {
@@ -58,6 +58,15 @@ impl Sheet<'_> {
                 }
             }
             "\n"
+        }
+    }
+
+    /// What a reader can do with the rows.
+    fn kind(&self) -> &'static str {
+        match (self.is_listing, &self.gap) {
+            (true, _) => "listing",
+            (false, Some(_)) => "",
+            (false, None) => "sortable",
         }
     }
 
@@ -90,7 +99,8 @@ impl Sheet<'_> {
             tr {
                 @if let Some(sum) = &sum { td class="num" { (sum) } }
                 td colspan=(self.cells_of(columns) - usize::from(sum.is_some())) {
-                    (counted(self.left_out, "more row")) " left out: " (self.more)
+                    (counted(self.left_out, "more row")) " left out: "
+                    @match self.more { Some(more) => (more), None => { (self.all_with) " shows them" } }
                 }
             }
         }
@@ -124,7 +134,10 @@ fn cells(heading: &Heading, cell: &SheetCell<'_>, searches: bool) -> Markup {
     match &cell.value {
         Value::Drawn(_) | Value::Lines(_) => lines_cell(heading, cell),
         _ if heading.kind != FieldKind::Text && known.is_none() => {
-            html! { td class="num dim" data-v="-1" style=[style(cell)] { (heading.missing) } }
+            html! {
+                td class="num dim" data-v="-1" style=[style(cell)] { (heading.missing) }
+                @if heading.kind == FieldKind::Share { td class="num dim" data-v="-1" { (heading.missing) } }
+            }
         }
         Value::Share(share, interval) => html! {
             td class="bar num" data-v=(format!("{share:.6}")) style=(format!("--w:{:.2}%", share * 100.0)) {
@@ -202,6 +215,7 @@ fn text_cell(heading: &Heading, entry: &SheetCell<'_>, searches: bool) -> Markup
     let class = match (heading.kind, known.is_some()) {
         (FieldKind::Text, false) if heading.searches => Some("name dim"),
         (FieldKind::Text, false) => Some("dim"),
+        (FieldKind::Text, true) if entry.paint == Paint::Dim => Some("dim"),
         (FieldKind::Text, true) if heading.searches => Some("name"),
         // What may be cut in a terminal is long: it gets room here.
         (FieldKind::Text, true) if !searches && heading.shrinks => Some("name"),
@@ -217,7 +231,9 @@ fn text_cell(heading: &Heading, entry: &SheetCell<'_>, searches: bool) -> Markup
         }
         Some(Mark::Color(color)) => html! { td class=[class] { (dot(color)) (text) } },
         Some(Mark::Title(title)) => html! { td class=[class] title=[title.as_ref()] { (text) } },
-        Some(Mark::Link(id)) => html! { td class=[class] { a href={ "#" (id) } { (text) } } },
+        Some(Mark::Link(id)) if known.is_some() => {
+            html! { td class=[class] { a href={ "#" (id) } { (text) } } }
+        }
         _ => html! { td class=[class] { (text) } },
     }
 }

@@ -27,7 +27,7 @@ use pmuscope_stats::Interval;
 use crate::Paint;
 use crate::markup::Markup;
 use crate::number::counted;
-use crate::recording::NO_INTERVAL;
+use crate::recording::{NO_INTERVAL, RowLimits};
 
 pub use delimited::Separator;
 pub(crate) use delimited::{delimited_by, delimited_together, push_field};
@@ -587,8 +587,12 @@ pub(crate) struct Sheet<'a> {
     has_total: bool,
     /// Sums over the rows that are left out, by the keys of their fields.
     rest: Vec<(Cow<'static, str>, Value<'static>)>,
-    /// Where a reader of a page finds the rows that are left out.
-    more: &'static str,
+    /// The flag that shows the rows that are left out.
+    all_with: &'static str,
+    /// Where else a reader of a page finds them.
+    more: Option<&'static str>,
+    /// Rows are the lines of a text.
+    is_listing: bool,
 }
 
 impl std::fmt::Debug for Sheet<'_> {
@@ -627,7 +631,9 @@ impl<'a> Sheet<'a> {
             row: Box::new(move |at| fields.iter().map(|field| cell(field, rows[at])).collect()),
             has_total: false,
             rest: Vec::new(),
-            more: "--limit all shows them",
+            all_with: "--limit all",
+            more: None,
+            is_listing: false,
         }
     }
 
@@ -675,7 +681,21 @@ impl<'a> Sheet<'a> {
 
     /// Where a reader of a page finds the rows that are left out, a clause.
     pub(crate) fn more_in(mut self, more: &'static str) -> Self {
-        self.more = more;
+        self.more = Some(more);
+        self
+    }
+
+    /// Rows are left out by these limits: without one of their number, by the smallest share.
+    pub(crate) fn limited_by(mut self, limits: RowLimits) -> Self {
+        if limits.rows.is_none() {
+            self.all_with = "--percent-limit 0";
+        }
+        self
+    }
+
+    /// Rows are the lines of a text: a page keeps their order and their spaces.
+    pub(crate) fn as_listing(mut self) -> Self {
+        self.is_listing = true;
         self
     }
 
@@ -687,8 +707,20 @@ impl<'a> Sheet<'a> {
         let all = 0..self.rows + self.feet;
         let own_rows: Vec<Vec<SheetCell<'b>>> = all.map(|at| own((self.row)(at))).collect();
         let row = Box::new(move |at: usize| own_rows[at].clone());
-        let Self { headings, rows, feet, gap, order, left_out, has_total, rest, more, .. } = self;
-        Sheet { headings, row, rows, feet, gap, order, left_out, has_total, rest, more }
+        Sheet {
+            headings: self.headings,
+            row,
+            rows: self.rows,
+            feet: self.feet,
+            gap: self.gap,
+            order: self.order,
+            left_out: self.left_out,
+            has_total: self.has_total,
+            rest: self.rest,
+            all_with: self.all_with,
+            more: self.more,
+            is_listing: self.is_listing,
+        }
     }
 
     /// The rows, one after another.

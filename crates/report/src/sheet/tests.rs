@@ -171,3 +171,17 @@ proptest! {
         prop_assert_eq!(field, value.to_string());
     }
 }
+
+#[test]
+fn what_shows_the_rows_that_are_left_out_is_what_left_them_out() {
+    let limits = |rows| RowLimits { rows, share: 0.02 };
+    let of = |rows| {
+        let all = sheet(&ROWS);
+        Sheet { left_out: 3, ..all }.limited_by(limits(rows))
+    };
+    let text = |rows| of(rows).text(&Style::PLAIN);
+    assert!(text(Some(2)).contains("… 3 more: --limit all"), "{}", text(Some(2)));
+    assert!(text(None).contains("… 3 more: --percent-limit 0"), "{}", text(None));
+    let page = of(None).html().into_string();
+    assert!(page.contains("3 more rows left out: --percent-limit 0 shows them"), "{page}");
+}

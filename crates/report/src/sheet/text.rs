@@ -31,7 +31,7 @@ impl Sheet<'_> {
             table.row(columns.iter().flat_map(|&at| cells(&self.headings[at], &row[at])));
         }
         let feet: Vec<_> = self.feet().collect();
-        let more = format!("… {} more: --limit all", count(self.left_out as u64));
+        let more = format!("… {} more: {}", count(self.left_out as u64), self.all_with);
         let has_row = self.left_out > 0 && (!feet.is_empty() || !self.rest.is_empty());
         if has_row {
             table.row(self.rest_cells(&columns, more.clone()));
@@ -102,7 +102,7 @@ fn cells(heading: &Heading, entry: &SheetCell<'_>) -> Vec<Cell> {
                 Cell::measured(*interval, |of| half_text(of.half_width())).paint(entry.paint);
             vec![cell, half]
         }
-        (FieldKind::Share, _) => vec![cell, Cell::new("-")],
+        (FieldKind::Share, _) => vec![cell, Cell::new(heading.missing).paint(entry.paint)],
         _ => vec![cell],
     }
 }

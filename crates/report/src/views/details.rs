@@ -23,7 +23,7 @@ fn sheet<'a, R>(
 ) -> Sheet<'a> {
     let large = rows.iter().take_while(|row| share(row) >= limits.share).count();
     let shown = limits.rows.map_or(large, |most| most.min(large));
-    Sheet::new(fields, &rows[..shown], rows.len())
+    Sheet::new(fields, &rows[..shown], rows.len()).limited_by(limits)
 }
 
 fn share_of(part: u64, all: u64) -> f64 {

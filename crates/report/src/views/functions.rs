@@ -9,6 +9,7 @@ use pmuscope_profile::{
 use crate::flame::{ModuleHues, nameless};
 use crate::recording::{LONG_PHASES, NO_INTERVAL, RowLimits};
 use crate::sheet::{Field, NAME, Separator, Sheet, Value, delimited_by};
+use crate::views::CodePart;
 
 /// Rows of an event, and what their numbers are of.
 #[derive(Debug, Clone, Copy)]
@@ -20,6 +21,8 @@ pub(crate) struct Functions<'a> {
     pub(crate) modules: &'a [ModuleSummary],
     /// Colors of modules, on pages.
     pub(crate) hues: Option<&'a ModuleHues>,
+    /// Functions whose code is on the same page.
+    pub(crate) code: Option<CodePart<'a>>,
     pub(crate) long_phases: Option<LongPhases>,
     /// What is counted: `samples`, or `waits`.
     pub(crate) counted: &'static str,
@@ -41,6 +44,7 @@ impl<'a> Functions<'a> {
             names: &profile.names,
             modules: &profile.modules,
             hues: None,
+            code: None,
             long_phases: event.long_phases,
             counted: "samples",
             samples: event.samples,
@@ -62,6 +66,7 @@ impl<'a> Functions<'a> {
             names: &table.names,
             modules: source.modules,
             hues: None,
+            code: None,
             long_phases: table.long_phases,
             counted: event.counted(),
             samples: event.samples,
@@ -74,6 +79,11 @@ impl<'a> Functions<'a> {
     /// The same, with these colors of modules.
     pub(crate) fn in_colors(self, hues: &'a ModuleHues) -> Self {
         Self { hues: Some(hues), ..self }
+    }
+
+    /// The same, with links to the code that is on the same page.
+    pub(crate) fn with_code(self, code: CodePart<'a>) -> Self {
+        Self { code: Some(code), ..self }
     }
 
     /// Whether there are functions that called others: own samples and totals differ.
@@ -111,10 +121,12 @@ impl<'a> Functions<'a> {
         left.samples += samples(&all) - samples(&shown);
         left.share += (share(&all) - share(&shown)).max(0.0);
         let number = shown.len() + left.rows;
-        Sheet::new(self.fields(), shown, number).with_rest(vec![
-            ("share".into(), Value::Share(left.share, None)),
-            ("samples".into(), Value::Count(left.samples)),
-        ])
+        Sheet::new(self.fields(), shown, number)
+            .with_rest(vec![
+                ("share".into(), Value::Share(left.share, None)),
+                ("samples".into(), Value::Count(left.samples)),
+            ])
+            .limited_by(limits)
     }
 
     fn fields(self) -> Vec<Field<'a, FunctionShare>> {
@@ -134,6 +146,7 @@ impl<'a> Functions<'a> {
             None => "[unknown]".into(),
         };
         let shown = move |row: &'a FunctionRow| self.shown(row);
+        let code = move |row: &FunctionRow| self.code?.link(row, self.names, self.modules);
         vec![
             Field::share("share", |row: &FunctionRow| (row.share, row.interval))
                 .head(if self.counted == "samples" { "self" } else { "share" })
@@ -147,6 +160,11 @@ impl<'a> Functions<'a> {
             Field::part("total_share", total).for_programs(),
             Field::count("total_samples", |row: &FunctionRow| row.total.map(|total| total.samples))
                 .for_programs(),
+            Field::text("code", move |row: &FunctionRow| code(row).map(|_| "show"))
+                .missing_as("")
+                .linked(move |row: &FunctionRow| code(row).unwrap_or_default())
+                .for_pages()
+                .only_if_measured(),
             Field::text("command", move |row: &FunctionRow| Some(self.names.command_of(row)))
                 .head("comm")
                 .wanted(10)

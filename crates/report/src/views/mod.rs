@@ -16,6 +16,7 @@ use self::details::UNKNOWN;
 use crate::escape;
 
 pub use annotate::AnnotateView;
+pub(crate) use annotate::CodePart;
 pub use details::{accesses, branches, data};
 pub(crate) use functions::Functions;
 pub use functions::functions_delimited;

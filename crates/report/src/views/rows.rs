@@ -74,10 +74,12 @@ pub(crate) fn rows_sheet<'a>(
         |rows: &mut dyn Iterator<Item = &Row>| rows.map(|row| row.own.samples).sum::<u64>();
     let left_share = share(&mut rows.iter()) - share(&mut shown.iter().copied());
     let left_samples = samples(&mut rows.iter()) - samples(&mut shown.iter().copied());
-    Sheet::new(row_fields(by, unit), shown, rows.len()).with_rest(vec![
-        ("share".into(), Value::Share(left_share.max(0.0), None)),
-        ("samples".into(), Value::Count(left_samples)),
-    ])
+    Sheet::new(row_fields(by, unit), shown, rows.len())
+        .with_rest(vec![
+            ("share".into(), Value::Share(left_share.max(0.0), None)),
+            ("samples".into(), Value::Count(left_samples)),
+        ])
+        .limited_by(limits)
 }
 
 fn row_fields(by: RowsBy<'_>, unit: Option<u64>) -> Vec<Field<'_, Row>> {
@@ -203,7 +205,7 @@ pub(super) fn side_by_side<'a>(
         (format!("{event} share").into(), Value::Share(left(at).max(0.0), None))
     });
     let rest = rest.collect();
-    Sheet::new(fields, shown, rows.len()).with_rest(rest)
+    Sheet::new(fields, shown, rows.len()).with_rest(rest).limited_by(limits)
 }
 
 /// Events side by side: a column for the share of each, with its interval.

@@ -21,7 +21,7 @@ pub(super) fn waits_page(view: &WaitsView<'_>, limits: PageLimits, commit: &str)
     let body = html! {
         (contents([("waits".to_owned(), "Waits")].into_iter().chain(states)))
         (table(view, limits.rows))
-        (events(&source, limits))
+        (events(&source, limits, &[]))
     };
     PageFrame { schema: WAITS_SCHEMA, commit }.page(&waits_summary(view), &body)
 }

@@ -19,11 +19,13 @@ impl<'a> WaitsView<'a> {
         let number = self.limits.rows.map_or(large, |most| most.min(large));
         let (shown, hidden) = self.rows.split_at(number);
         let ns = hidden.iter().fold(0_u64, |sum, row| sum.saturating_add(row.sums.ns));
-        Sheet::new(fields(view), shown, self.rows.len()).with_rest(vec![
-            ("off_cpu_s".into(), Value::Seconds(seconds(ns))),
-            ("share".into(), Value::Share(hidden.iter().map(|row| row.share).sum(), None)),
-            ("waits".into(), Value::Count(hidden.iter().map(|row| row.sums.waits).sum())),
-        ])
+        Sheet::new(fields(view), shown, self.rows.len())
+            .with_rest(vec![
+                ("off_cpu_s".into(), Value::Seconds(seconds(ns))),
+                ("share".into(), Value::Share(hidden.iter().map(|row| row.share).sum(), None)),
+                ("waits".into(), Value::Count(hidden.iter().map(|row| row.sums.waits).sum())),
+            ])
+            .limited_by(self.limits)
     }
 
     /// What was counted by the state that threads were in.

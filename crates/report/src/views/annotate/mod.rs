@@ -2,6 +2,8 @@
 
 mod json;
 mod missing;
+mod page;
+mod sections;
 mod sheet;
 #[cfg(test)]
 mod tests;
@@ -15,6 +17,8 @@ use serde::Serialize;
 use crate::report::Report;
 use crate::sheet::delimited_by;
 use crate::{Separator, Style};
+
+pub(crate) use page::CodePart;
 
 use json::{ANNOTATE_SCHEMA, AnnotateReport};
 

@@ -5,7 +5,7 @@ use pmuscope_profile::{
 };
 
 use super::text::body;
-use crate::Style;
+use crate::{PageLimits, Style, Summary, html_page, sample};
 
 fn line(number: u32) -> Line {
     Line { file: "/src/a.c".into(), number: Some(number) }
@@ -128,4 +128,31 @@ fn what_is_missing_is_told_with_what_to_do() {
         let text = self::text(Err(why), Ok(source()), false);
         assert!(text.contains(words), "{text}");
     }
+}
+
+#[test]
+fn rows_of_the_table_lead_to_the_code_of_their_functions() {
+    let made = sample::made();
+    let (event, module) = (event(), made.source().modules[1].clone());
+    let hits = FunctionHits { own: hit((), 30), addresses: vec![hit(0x10, 30)], lines: Vec::new() };
+    let annotation = Annotation {
+        function: "recurse",
+        module: &module,
+        events: vec![(&event, hits)],
+        listings: Err(NoInstructions::NoFile),
+        sources: Vec::new(),
+    };
+    let code = [annotation];
+    let summary = Summary {
+        title: "cycles".into(),
+        facts: Vec::new(),
+        notes: Vec::new(),
+        command: String::new(),
+    };
+    let page = html_page(&made.source(), &summary, PageLimits::default(), &code, "abc");
+    assert!(page.contains("<h2>Code</h2>") && page.contains("recurse in "), "{page}");
+    let row = page.split("<tr>").find(|row| row.contains("href=\"#code-0-0\"")).unwrap();
+    assert!(row.contains("recurse"), "{row}");
+    assert_eq!(page.matches("href=\"#code-0-0\"").count(), 1);
+    assert!(page.contains("no file contains its code"), "{page}");
 }
