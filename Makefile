@@ -10,15 +10,13 @@
 # make install PREFIX=/usr/local   it, its library, manual pages, completions; uninstall takes them away.
 #               DESTDIR= stands for the root; LIBDIR=, PYTHONDIR=, ZSHDIR= as a distribution has them
 # make packages target/packages: static tarballs for x86-64 and aarch64, a .deb, SHA256SUMS
-# make site     target/site: the documents as a web site that needs no network, with search (takes mdBook)
+# make site     target/site: the documents as a web site that needs no network, with search (takes Sphinx)
 # make screenshots  docs/images, from a recording made now (takes chromium)
 # make install-deps  what the others need from the system, at once
 #
 # Each target installs what it needs: as root with apt-get, otherwise it says what is missing.
 
 target := $(or $(CARGO_TARGET_DIR),target)
-
-tools := $(abspath $(target))/tools
 
 guest_aarch64 := aarch64-unknown-linux-musl
 # Tests take the profile "guest".
@@ -61,8 +59,7 @@ demo: need-demo build
 	@scripts/demo $(target)/release/pmuscope $(target)/demo
 
 site: need-site
-	@PATH="$(tools)/bin:$$PATH" mdbook build
-	@echo "wrote $(target)/site/index.html"
+	@scripts/site $(target)/site
 
 screenshots: need-screenshots build
 	@scripts/screenshots $(target)/release/pmuscope $(target)/demo
@@ -148,10 +145,9 @@ need-demo: need-build
 need-screenshots: need-build
 	@scripts/need chromium=chromium
 
-# Without the server that rebuilds at every change: half of what mdBook depends on.
-need-site: need-build
-	@command -v mdbook >/dev/null || [ -x $(tools)/bin/mdbook ] || \
-		cargo install --locked --quiet --no-default-features --features search --root $(tools) mdbook
+need-site:
+	@scripts/need python3-sphinx=/usr/bin/sphinx-build python3-myst-parser=/usr/share/doc/python3-myst-parser \
+		furo=/usr/share/doc/furo
 
 need-lint: need-build
 	@scripts/need python3=python3
