@@ -35,7 +35,7 @@ pub(crate) struct AnnotateArgs {
         conflicts_with_all = ["by", "group", "call_tree", "peek", "modules", "symbol_filter", "no_inline"]
     )]
     annotate: Option<String>,
-    /// With -o FILE.html: add the code of the N functions with most samples
+    /// With -o FILE.html: code of the N hottest functions
     ///
     /// Rows of these functions lead to their source lines and instructions.
     #[arg(

@@ -693,8 +693,8 @@ impl<'a> Sheet<'a> {
         self
     }
 
-    /// Rows are the lines of a text: a page keeps their order and their spaces.
-    pub(crate) fn as_listing(mut self) -> Self {
+    /// Rows are lines of a text: a page keeps their order and their spaces.
+    pub(crate) fn in_lines(mut self) -> Self {
         self.is_listing = true;
         self
     }

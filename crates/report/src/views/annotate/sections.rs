@@ -114,7 +114,7 @@ fn table<'a>(rows: &'a [CodeRow], place: Field<'a, CodeRow>, head: String) -> Sh
         place.missing_as(""),
         Field::text("text", |row: &Row| row.text.as_deref()).head(head).sentence().painted(paint),
     ];
-    Sheet::new(fields, rows, rows.len()).as_listing().into_owned()
+    Sheet::new(fields, rows, rows.len()).in_lines().into_owned()
 }
 
 /// A table for each source file with samples, the one with the most first.
