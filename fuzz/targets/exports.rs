@@ -63,5 +63,5 @@ fn for_people(profile: &Profile) {
         ));
     }
     let summary = Summary::new(profile, "perf.data");
-    black_box(html_page(&source, &summary, PageLimits::default(), "commit"));
+    black_box(html_page(&source, &summary, PageLimits::default(), &[], "commit"));
 }
