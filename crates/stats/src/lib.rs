@@ -43,7 +43,9 @@ pub use causes::{Bearing, Candidate, Cause, rank_causes};
 pub use change_point::{ChangePoint, change_points};
 pub use correlation::{correlation, fisher_test, williams_test};
 pub use delta::Spread;
-pub use difference::{difference_of_estimates, difference_of_t_estimates, holm, p_of_zero};
+pub use difference::{
+    difference_of_estimates, difference_of_t_estimates, holm, p_of_zero, weighted_holm,
+};
 pub use dist::{normal_cdf, normal_quantile, t_cdf, t_quantile};
 pub use effect::hedges_g;
 pub use interval::{Estimate, Interval, LEVEL};

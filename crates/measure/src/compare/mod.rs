@@ -5,7 +5,8 @@
 //! all figures ([`pmuscope_stats::change_tests`]); arms of one file, with interleaved runs, are
 //! compared by pairs of runs ([`pmuscope_stats::paired_tests`]); p-values of all figures and pairs are corrected
 //! together (Holm 1979), so that where nothing differs at all, a difference is claimed in at most
-//! [`Options::alpha`] of all comparisons. What is not claimed is "cannot tell", not "the same".
+//! [`Options::alpha`] of all comparisons. Half of that is for the time that the work took, which is what is asked
+//! most; the other half for all the rest. What is not claimed is "cannot tell", not "the same".
 
 mod columns;
 mod explain;
@@ -16,8 +17,8 @@ mod trend;
 mod whole;
 
 use pmuscope_stats::{
-    Change, Estimate, LEVEL, Pairs, TwoSamples, change_tests, correlation_in_time, hedges_g, holm,
-    mean_interval, median, paired_tests,
+    Change, Estimate, LEVEL, Pairs, TwoSamples, change_tests, correlation_in_time, hedges_g,
+    mean_interval, median, paired_tests, weighted_holm,
 };
 use regex::Regex;
 use serde::Serialize;
@@ -148,6 +149,8 @@ pub struct Comparison {
     pub alpha: f64,
     /// Tests made, over all figures and pairs.
     pub tests: usize,
+    /// The metric whose tests have half of `alpha`; `None` where all tests weigh the same.
+    pub primary: Option<String>,
     /// Figures, cycles and instructions first, else in the order in which the files have them.
     pub rows: Vec<ComparedMetric>,
     /// What goes with the change that was asked about: one per pair of files and set of labels.
@@ -267,7 +270,14 @@ pub fn compare(files: &[(String, RunFile)], options: &Options) -> Result<Compari
         correlation_in_time(&all.iter().map(|f| f.two(a, b)).collect::<Vec<_>>())
     };
     let in_time: Vec<f64> = pairs.iter().map(of_two).collect();
-    let adjusted = holm(&tested.iter().flatten().map(|t| t.map(|t| t.p)).collect::<Vec<_>>());
+    let is_tested = |at: usize| tested.iter().any(|tests| tests[at].is_some());
+    let names = all.iter().enumerate().filter(|(at, _)| is_tested(*at));
+    let primary = primary(&names.map(|(_, figure)| &*figure.metric).collect::<Vec<_>>());
+    let p_values: Vec<Option<f64>> = tested.iter().flatten().map(|t| t.map(|t| t.p)).collect();
+    let is_primary: Vec<bool> = (pairs.iter().flat_map(|_| &all))
+        .map(|figure| primary.as_ref() == Some(&figure.metric))
+        .collect();
+    let adjusted = weighted_holm(&p_values, &weights(&p_values, &is_primary));
     let row = |(at, figure): (usize, &MetricValues)| ComparedMetric {
         labels: figure.labels.clone(),
         metric: figure.metric.clone(),
@@ -296,9 +306,39 @@ pub fn compare(files: &[(String, RunFile)], options: &Options) -> Result<Compari
         base,
         alpha: options.alpha,
         tests: adjusted.iter().flatten().count(),
+        primary,
         rows,
         explanations,
     })
+}
+
+/// Metrics that say how long the work took: the first that was tested is the one that is asked about most.
+const PRIMARY: [&str; 9] = [
+    "duration_time",
+    "wall",
+    "elapsed",
+    "time",
+    "duration",
+    "task-clock",
+    "cycles",
+    "cpu-cycles",
+    "cpu_cycles",
+];
+
+/// The metric with half of the level; `None` where there is no time, or nothing else.
+fn primary(tested: &[&str]) -> Option<String> {
+    let found = PRIMARY.iter().find(|name| tested.contains(name))?;
+    tested.iter().any(|name| name != found).then(|| (*found).to_owned())
+}
+
+/// Weights of tests: those of the primary metric together weigh as much as all others together.
+fn weights(p_values: &[Option<f64>], is_primary: &[bool]) -> Vec<f64> {
+    let number = |wanted: bool| {
+        let tests = p_values.iter().zip(is_primary);
+        tests.filter(|(p, is)| p.is_some() && **is == wanted).count().max(1) as f64
+    };
+    let (own, others) = (number(true), number(false));
+    is_primary.iter().map(|&is| if is { 1.0 / own } else { 1.0 / others }).collect()
 }
 
 /// Units of work to divide by.

@@ -151,9 +151,10 @@ fn head(comparison: &Comparison, names: &[String]) -> String {
         let pairs = if is_paired(comparison) { " of pairs" } else { "" };
         let _ = write!(
             out,
-            ", differences{pairs} claimed at {} for {} together (Holm)",
+            ", differences{pairs} claimed at {} for {} together ({})",
             number::percent(comparison.alpha, 0),
-            number::counted(comparison.tests as u64, "test")
+            number::counted(comparison.tests as u64, "test"),
+            method(comparison)
         );
     }
     out.push('\n');
@@ -162,6 +163,14 @@ fn head(comparison: &Comparison, names: &[String]) -> String {
         out.push('\n');
     }
     out
+}
+
+/// How tests are corrected for their number.
+fn method(comparison: &Comparison) -> String {
+    match &comparison.primary {
+        Some(metric) => format!("Holm, half of it for {}", escape(metric)),
+        None => "Holm".to_owned(),
+    }
 }
 
 /// `a.json: 15 runs of 10,000,000 packet on Xeon E5, pmuscope sweep …`.

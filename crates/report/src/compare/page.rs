@@ -8,7 +8,7 @@ use pmuscope_measure::compare::{Comparison, FileHead, Trend};
 use super::dots::{LARGEST_RATIO, chip};
 use super::notes::{of_comparison, of_files, short_names};
 use super::sheet::figures;
-use super::{COMPARE_SCHEMA, TREND_SCHEMA, by_run, explain, of_file, trend};
+use super::{COMPARE_SCHEMA, TREND_SCHEMA, by_run, explain, method, of_file, trend};
 use crate::Note;
 use crate::counts::of_runs;
 use crate::html::{Fact, PageFrame, Summary};
@@ -35,7 +35,11 @@ pub(super) fn compare_page(
     if names.len() > 1 {
         let tests = number::counted(comparison.tests as u64, "test");
         let claimed = number::percent(comparison.alpha, 0);
-        facts.push(Fact::new("Claimed at", claimed, format!("of {tests} together (Holm)")));
+        facts.push(Fact::new(
+            "Claimed at",
+            claimed,
+            format!("of {tests} together ({})", method(comparison)),
+        ));
         about += &format!(
             ", each metric on its own scale; ratios of means on one scale, from 1/{LARGEST_RATIO} to {LARGEST_RATIO}"
         );

@@ -54,7 +54,7 @@ fn two_files_stand_side_by_side() {
     crate::widths::fits("compare", |style| compare_text(&comparison, style));
     insta::assert_snapshot!(compare_text(&comparison, &Style::PLAIN), @r"
     fastforward.json vs basic.json: 2 of 6 metrics differ: cycles ×0.6338 ± 0.0014 (less), xsnp_hitm ×0.935 ± 0.004 (less)
-    6 metrics per packet: mean with 95% CI, differences claimed at 1% for 4 tests together (Holm)
+    6 metrics per packet: mean with 95% CI, differences claimed at 1% for 4 tests together (Holm, half of it for cycles)
     basic.json: 18 runs of 10,000,000 packet on Xeon, pmuscope sweep -- ring
     fastforward.json: 18 runs of 10,000,000 packet on Xeon, pmuscope sweep -- ring
 
@@ -115,7 +115,7 @@ fn more_files_have_percentages_of_one_or_all_pairs() {
         compare_text(&compare(&three(), &options).unwrap(), &Style::PLAIN)
     };
     insta::assert_snapshot!(only(options), @r"
-    2 metrics per packet: mean with 95% CI, differences claimed at 1% for 4 tests together (Holm)
+    2 metrics per packet: mean with 95% CI, differences claimed at 1% for 4 tests together (Holm, half of it for cycles)
     basic.json: 18 runs of 10,000,000 packet on Xeon, pmuscope sweep -- ring
     fastforward.json: 18 runs of 10,000,000 packet on Xeon, pmuscope sweep -- ring
     third.json: 18 runs of 10,000,000 packet on Xeon, pmuscope sweep -- ring
@@ -125,7 +125,7 @@ fn more_files_have_percentages_of_one_or_all_pairs() {
     xsnp_hitm  /packet  0.941 ± 0.003   6      9,410,000  less        -6.5 ± 0.4%     0.880 ± 0.003   6      8,800,000  inconclusive      0.0 ± 0.4%  0.941 ± 0.003   6      9,410,000
     ");
     insta::assert_snapshot!(only(Options::default()), @r"
-    2 metrics per packet: mean with 95% CI, differences claimed at 1% for 6 tests together (Holm)
+    2 metrics per packet: mean with 95% CI, differences claimed at 1% for 6 tests together (Holm, half of it for cycles)
     basic.json: 18 runs of 10,000,000 packet on Xeon, pmuscope sweep -- ring
     fastforward.json: 18 runs of 10,000,000 packet on Xeon, pmuscope sweep -- ring
     third.json: 18 runs of 10,000,000 packet on Xeon, pmuscope sweep -- ring
