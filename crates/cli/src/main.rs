@@ -74,6 +74,9 @@ fn main() -> std::process::ExitCode {
     if pmuscope_machine::used_detached_tracefs() {
         say!("note: tracefs is not mounted; read through a temporary private mount");
     }
+    if let Some(why) = pmuscope_symbols::debuginfod_failure() {
+        say!("warning: --debuginfod: a server in DEBUGINFOD_URLS could not be asked: {why}");
+    }
     match ended {
         Ok(exit) => exit.into(),
         Err(error) => exit::report(&error),

@@ -68,7 +68,7 @@ pub use build_id::{BuildId, read_build_id};
 pub use bundle::{Bundle, BundleError};
 pub use cache::user_cache;
 pub use code::{Code, NoCode};
-pub use debuginfod::debuginfod_available;
+pub use debuginfod::{debuginfod_available, debuginfod_failure};
 pub use demangle::demangle;
 pub use disassemble::{DisassembleError, Instruction, disassemble};
 pub use error::Error;

@@ -2,7 +2,12 @@
 
 use std::process::Command;
 
-use crate::harness::{Scratch, Started, need_root, skip_unless, wait_for};
+use pmuscope_testkit::corpus::corpus;
+
+use crate::harness::{
+    Outcome, Scratch, Started, need_c_compiler, need_root, skip_unless, wait_for,
+};
+use crate::lab::write_script;
 
 #[test]
 fn sources_that_are_not_there_are_refused() {
@@ -29,6 +34,7 @@ int main(void) { for (;;) spin_inside(); }
 #[test]
 fn a_program_in_another_root_of_another_mount_namespace_has_names() {
     skip_unless!(need_root());
+    skip_unless!(need_c_compiler());
     let scratch = Scratch::new();
     std::fs::write(scratch.path("spin.c"), SPIN).unwrap();
     scratch.run("cc", ["-O1", "-static", "-o", "spin", "spin.c"]).exits(0);
@@ -47,4 +53,25 @@ fn a_program_in_another_root_of_another_mount_namespace_has_names() {
         .pmuscope(["record", "-p", &pid, "-e", "cpu-clock", "-o", "a.data", "--", "sleep", "0.3"])
         .exits(0);
     scratch.pmuscope(["report", "-i", "a.data"]).exits(0).prints("spin_inside");
+}
+
+/// A file that no server has is nothing to speak of: most have no debug information anywhere.
+#[test]
+fn a_server_that_cannot_be_asked_is_told() {
+    let scratch = Scratch::new();
+    let path = corpus().recording("linux-perf-data_sleep.data");
+    let said = |answer: &str| {
+        let program = format!("#!/bin/sh\necho 'Server query failed: {answer}' >&2\nexit 1\n");
+        write_script(&scratch, "debuginfod-find", &program);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pmuscope"));
+        command.args(["report", "--debuginfod", "--no-symbol-cache", "-i"]).arg(&path);
+        let folders = format!("{}:/usr/bin:/bin", scratch.path(".").display());
+        command.env("PATH", folders).env("DEBUGINFOD_URLS", "http://localhost:1/");
+        Outcome::of(&mut command)
+    };
+    said("Connection refused").complains(
+        "warning: --debuginfod: a server in DEBUGINFOD_URLS could not be asked: Connection refused",
+    );
+    let outcome = said("No such file or directory");
+    assert!(!outcome.stderr.contains("debuginfod"), "{outcome}");
 }
