@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use pmuscope_symbols::ProcessRoot;
+use pmuscope_symbols::{ProcessRoot, keep_file, read_build_id};
 
 /// A file as a process has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +39,16 @@ impl<'a> MappedFile<'a> {
     /// The build id that the file says of itself.
     pub(crate) fn build_id(self) -> Option<Vec<u8>> {
         let file = self.find()?;
-        pmuscope_symbols::read_build_id(&file).ok().flatten().map(|id| id.as_bytes().to_vec())
+        read_build_id(&file).ok().flatten().map(|id| id.as_bytes().to_vec())
+    }
+
+    /// The same; of a file that only the process's mount namespace has, a copy is kept for reports.
+    pub(crate) fn build_id_and_copy(self) -> Option<Vec<u8>> {
+        let file = self.find()?;
+        let id = read_build_id(&file).ok().flatten()?;
+        // Without a copy the file is found as long as the process lives.
+        let _ = keep_file(self.pid, Path::new(OsStr::from_bytes(self.path)), &file, &id);
+        Some(id.as_bytes().to_vec())
     }
 
     /// Where it can be opened. Another file may have its path: in the process's mount namespace, or since

@@ -68,6 +68,8 @@ pub struct RecordOptions {
     pub per_thread: bool,
     /// Let the kernel put build ids into mappings, and look up those it does not know.
     pub build_ids: bool,
+    /// Copy the files of observed processes that only another mount namespace has, for reports after that is gone.
+    pub keep_files: bool,
     /// The recorder's own command line, for the file.
     pub own_command_line: Vec<String>,
 }
@@ -177,6 +179,7 @@ impl RecordOptions {
             sampling_cost: false,
             per_thread: false,
             build_ids: true,
+            keep_files: false,
             own_command_line: Vec::new(),
         }
     }

@@ -49,13 +49,7 @@ pub(crate) struct CacheKey {
 impl SymbolCache {
     /// The cache in `folder`, which is made if need be; `None` if it cannot be used, or is not ours.
     pub(crate) fn open(folder: &Path, options: Options, sources: &Sources) -> Option<Self> {
-        DirBuilder::new().recursive(true).mode(0o700).create(folder).ok()?;
-        let metadata = fs::metadata(folder).ok()?;
-        let ours = metadata.is_dir() && metadata.uid() == rustix::process::geteuid().as_raw();
-        // Whoever else may write here could give functions other names.
-        if !ours || metadata.mode() & 0o022 != 0 {
-            return None;
-        }
+        private_folder(folder)?;
         let mut variant = vec![u8::from(options.inlined), u8::from(sources.debuginfod)];
         for path in sources.symfs.iter().chain(&sources.debug_dirs) {
             variant.extend(path.as_os_str().as_encoded_bytes());
@@ -156,17 +150,29 @@ impl SymbolCache {
 
     /// Removes what was not used for longest until all is within bounds.
     pub(crate) fn tidy(&self) {
-        let _ = tidy(&self.folder, ALL);
+        let _ = tidy(&self.folder, SUFFIX, ALL);
     }
 }
 
-fn tidy(folder: &Path, most: u64) -> io::Result<()> {
+/// Makes the folder if need be; `None` if it is not ours alone: whoever else may write here could give functions other
+/// names.
+pub(crate) fn private_folder(folder: &Path) -> Option<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(folder).ok()?;
+    let metadata = fs::metadata(folder).ok()?;
+    let ours = metadata.is_dir() && metadata.uid() == rustix::process::geteuid().as_raw();
+    (ours && metadata.mode() & 0o022 == 0).then_some(())
+}
+
+/// Removes files whose name ends in `wanted` that were not used for longest until those left have no more than `most` bytes.
+pub(crate) fn tidy(folder: &Path, wanted: &str, most: u64) -> io::Result<()> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder)?.flatten() {
         let (path, metadata) = (entry.path(), entry.metadata()?);
         let age = metadata.modified().ok().and_then(|time| time.elapsed().ok()).unwrap_or_default();
         match path.extension().and_then(|suffix| suffix.to_str()) {
-            Some(SUFFIX) if metadata.is_file() => files.push((age, metadata.len(), path)),
+            Some(suffix) if suffix == wanted && metadata.is_file() => {
+                files.push((age, metadata.len(), path))
+            }
             Some("part") if age > ABANDONED => fs::remove_file(path)?,
             _ => {}
         }
@@ -310,7 +316,7 @@ mod tests {
         make("c.sym", 2);
         make("a.sym.1-0.part", 1);
         make("other", 9);
-        tidy(dir.path(), 250).unwrap();
+        tidy(dir.path(), SUFFIX, 250).unwrap();
         let mut left: Vec<String> = fs::read_dir(dir.path())
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())

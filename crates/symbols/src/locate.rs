@@ -5,6 +5,7 @@
 //!  --symfs DIR/path                         DEBUG_DIR/.build-id/xx/yyyy.debug
 //!  path                                     what .gnu_debuglink names: beside it, in .debug, or
 //!  path as other mount namespaces see it      below DEBUG_DIR
+//!  our copy, by build id
 //!  perf's cache, by build id                perf's cache, by build id
 //!  debuginfod, by build id                  debuginfod, by build id
 //! ```
@@ -18,7 +19,7 @@ use std::sync::OnceLock;
 
 use crate::image::Image;
 use crate::namespaces::{self, ProcessRoot};
-use crate::{BuildId, Sources, State, debuginfod};
+use crate::{BuildId, Sources, State, debuginfod, kept};
 
 /// What the kernel appends to the name of a file that was removed while mapped.
 const DELETED: &[u8] = b" (deleted)";
@@ -73,8 +74,11 @@ impl<'a> Locator<'a> {
         let Some(id) = id else { return Err(state) };
         let path = replaced.unwrap_or(path);
         let elsewhere = self.namespaces().iter().flat_map(|root| root.candidates(path));
+        let kept = self.sources.cache.iter().map(|cache| kept::place(cache, id));
         let cached = self.perf_cache.iter().filter_map(|dir| perf_cached(dir, id, "elf"));
-        if let Some(image) = elsewhere.chain(cached).find_map(|path| accept(&path, Some(id)).ok()) {
+        if let Some(image) =
+            elsewhere.chain(kept).chain(cached).find_map(|path| accept(&path, Some(id)).ok())
+        {
             return Ok(image);
         }
         self.served("executable", id).ok_or(state)

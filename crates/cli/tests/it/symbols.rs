@@ -49,10 +49,22 @@ fn a_program_in_another_root_of_another_mount_namespace_has_names() {
         std::fs::read_link(&exe).is_ok_and(|exe| exe.ends_with("mounted/root/spin"))
     });
     let pid = spin.pid().to_string();
-    scratch
-        .pmuscope(["record", "-p", &pid, "-e", "cpu-clock", "-o", "a.data", "--", "sleep", "0.3"])
-        .exits(0);
-    scratch.pmuscope(["report", "-i", "a.data"]).exits(0).prints("spin_inside");
+    let recorded = |name: &str, more: &[&str]| {
+        let record = ["record", "-p", &pid, "-e", "cpu-clock", "-o", name];
+        let args = [&record[..], more, &["--", "sleep", "0.3"]].concat();
+        scratch.pmuscope(args).exits(0);
+    };
+    let report = |name: &str, more: &[&str]| {
+        scratch.pmuscope([&["report", "-i", name, "--no-symbol-cache"], more].concat())
+    };
+    recorded("none.data", &["-N"]);
+    report("none.data", &[]).exits(0).prints("spin_inside");
+    recorded("copied.data", &[]);
+    drop(spin);
+    // The container is gone, and with it its files; what was copied is in the cache.
+    let without = report("none.data", &[]);
+    assert!(!without.stdout.contains("spin_inside"), "{without}");
+    scratch.pmuscope(["report", "-i", "copied.data"]).exits(0).prints("spin_inside");
 }
 
 /// A file that no server has is nothing to speak of: most have no debug information anywhere.

@@ -324,7 +324,12 @@ impl Session<'_> {
             Target::Threads(tids) if !again => Processes::These(self.processes_of(tids)),
             _ => Processes::All,
         };
-        let find = |file: MappedFile<'_>| file.build_id();
+        // Before the first sample, so that copies do not disturb; not of all that runs on the machine.
+        let keeps = self.options.keep_files && !again && self.options.is_by_number();
+        let find = |file: MappedFile<'_>| match keeps {
+            true => file.build_id_and_copy(),
+            false => file.build_id(),
+        };
         let find = self.options.build_ids.then_some(&find as FindBuildId<'_>);
         let data = self.options.wants_data_mappings();
         synthesize(self.machine, &processes, data, find, append);

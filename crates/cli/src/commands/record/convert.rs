@@ -134,6 +134,7 @@ pub(super) fn convert(args: Args, machine: &Machine) -> anyhow::Result<RecordPla
         sampling_cost: args.sampling_cost,
         per_thread: args.per_thread,
         build_ids: !args.no_buildid,
+        keep_files: !args.no_buildid_cache,
         own_command_line: crate::commands::answer::command_line(),
         command: args.command,
     };

@@ -230,7 +230,9 @@ pub(crate) struct Args {
     /// Skip build ids
     #[arg(short = 'B', long, help_heading = "Output")]
     pub(crate) no_buildid: bool,
-    /// Leave perf's build id cache alone (always on)
+    /// Keep no copies of binaries of containers
+    ///
+    /// record -p copies files that only a container has, so that a report after its end has symbols.
     #[arg(short = 'N', long, help_heading = "Output")]
     pub(crate) no_buildid_cache: bool,
     /// Print only errors
