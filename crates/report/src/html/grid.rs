@@ -76,7 +76,7 @@ impl Grid<'_> {
                 }
                 @if !stripes.is_empty() { div {} div class="dim" { (self.legend) } }
             }
-            p class="shades" { "0" span {} (count(self.most)) " " (self.cells.unit) }
+            p class="shades" { "0" span {} (count(self.most)) " " (unit(self.most, self.cells.unit)) }
             p class="detail mono" aria-live="polite" {}
             script type="application/json" class="heat-data" { (json(&self.data())) }
             "\n"
@@ -132,8 +132,13 @@ impl Grid<'_> {
     }
 }
 
+/// The word for so many: `thread` for one of `threads`.
+fn unit(number: u64, units: &str) -> &str {
+    units.strip_suffix('s').filter(|_| number == 1).unwrap_or(units)
+}
+
 /// Round times from 0 to below `whole`, both in seconds: steps of 1, 2 or 5 times a power of ten, about [`MARKS`].
-fn ticks(whole: f64) -> Vec<f64> {
+pub(crate) fn ticks(whole: f64) -> Vec<f64> {
     if !whole.is_finite() || whole <= 0.0 {
         return vec![0.0];
     }
@@ -146,7 +151,7 @@ fn ticks(whole: f64) -> Vec<f64> {
 }
 
 /// A round time: no digits that say nothing.
-fn tick(seconds: f64) -> String {
+pub(crate) fn tick(seconds: f64) -> String {
     let (value, unit) = match seconds {
         0.0 => (0.0, "s"),
         of if of >= 1.0 => (of, "s"),
@@ -160,6 +165,12 @@ fn tick(seconds: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_thread_is_no_threads() {
+        let words = [(1, "threads"), (2, "threads"), (1, "KiB")].map(|(n, units)| unit(n, units));
+        assert_eq!(words, ["thread", "threads", "KiB"]);
+    }
 
     #[test]
     fn an_axis_has_round_times() {

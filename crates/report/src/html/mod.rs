@@ -18,7 +18,7 @@ use crate::recording::{RECORDING_SCHEMA, RowLimits};
 use crate::views::{CodePart, Functions};
 
 pub(crate) use frame::{PALETTE, PageFrame};
-pub(crate) use grid::{Cells, Grid};
+pub(crate) use grid::{Cells, Grid, tick, ticks};
 pub(crate) use parts::{
     FlamePart, contents, dot, filter, flame, flames, legend, number_cell, share_cell,
 };

@@ -183,7 +183,7 @@
     const tell = (row, column) => {
       const marked = data.marks && data.marks[row][column];
       detail.textContent = `${data.row} ${data.rows[row]}, ${seconds(column)} s to ${seconds(column + 1)} s: `
-        + `${data.values[row][column]} ${data.unit}`
+        + `${data.values[row][column]} ${data.values[row][column] === 1 ? data.unit.replace(/s$/, '') : data.unit}`
         + (marked ? `, ${marked} ${data.mark}` : '');
     };
     const clamp = (at, of) => Math.max(0, Math.min(of - 1, at));

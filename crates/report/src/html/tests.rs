@@ -27,7 +27,7 @@ fn page(made: &MadeSample, limits: PageLimits) -> String {
 
 /// Cells of each row of the table of functions.
 fn rows(page: &str) -> Vec<Vec<String>> {
-    let table = page.split("<table class=\"sortable functions\"").nth(1).unwrap();
+    let table = page.split("<table class=\"sortable functions named\"").nth(1).unwrap();
     let body = table.split("<tbody>").nth(1).unwrap().split("</tbody>").next().unwrap();
     let cells = |row: &str| {
         let cells = row.split("<td").skip(1);

@@ -17,6 +17,7 @@ impl Sheet<'_> {
     pub(crate) fn html(&self) -> Markup {
         let columns = self.columns(SheetForm::Page);
         let searches = columns.iter().any(|&at| self.headings[at].searches);
+        let is_named = searches || self.ends_with_a_name(&columns);
         let shades = columns.iter().any(|&at| self.headings[at].shades);
         let order = self.order.map(|order| match order {
             RowOrder::Rising => "ascending",
@@ -30,8 +31,8 @@ impl Sheet<'_> {
             @if self.rows > FEW && !self.is_listing { (filter()) }
             div class="wide" {
                 table class={ (self.kind())
-                    @if searches { " functions" } @if shades { " matrix" } }
-                    style=[searches.then(|| self.heads_of(&columns))] {
+                    @if searches { " functions" } @if is_named { " named" } @if shades { " matrix" } }
+                    style=[is_named.then(|| self.heads_of(&columns))] {
                     thead {
                         tr {
                             @for (position, &at) in columns.iter().enumerate() {
@@ -68,6 +69,14 @@ impl Sheet<'_> {
             (false, Some(_)) => "",
             (false, None) => "sortable",
         }
+    }
+
+    /// Whether rows are about what their last cell names, with more numbers before it than a narrow screen shows.
+    fn ends_with_a_name(&self, columns: &[usize]) -> bool {
+        const FEW_CELLS: usize = 4;
+        let last = columns.last().map(|&at| &self.headings[at]);
+        let is_name = last.is_some_and(|last| last.kind == FieldKind::Text && last.shrinks);
+        is_name && !self.is_listing && self.cells_of(columns) > FEW_CELLS
     }
 
     /// Heads as properties that the style of narrow screens puts in front of numbers: there, names have a line to

@@ -6,8 +6,9 @@ use std::fmt::Write as _;
 use pmuscope_profile::hits::{Block, TargetHits};
 
 use super::{WatchView, stretches};
+use crate::html::{tick, ticks};
 use crate::markup::{Markup, html};
-use crate::number::{duration, significant};
+use crate::number::significant;
 
 /// Size of a picture, and of what surrounds the plot, pixels.
 const WIDTH: f64 = 1000.0;
@@ -16,8 +17,6 @@ const LEFT: f64 = 84.0;
 const RIGHT: f64 = 12.0;
 const TOP: f64 = 10.0;
 const BOTTOM: f64 = 24.0;
-/// Marks below the axis of time.
-const MARKS: u32 = 8;
 
 /// From values to places.
 struct Plot {
@@ -39,7 +38,6 @@ impl Plot {
     /// Frame, axis of time, marks of values; then the paths, each of a class.
     fn picture(&self, label: &str, paths: &[(&str, String)]) -> Markup {
         let marks = (0..=2).map(|mark| self.low + (self.high - self.low) * f64::from(mark) / 2.0);
-        let times = (0..=MARKS).map(|at| (at, self.seconds * f64::from(at) / f64::from(MARKS)));
         let (width, height) = (WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM);
         html! {
             svg class="plot" role="img" aria-label=(label) viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } {
@@ -48,9 +46,8 @@ impl Plot {
                     line class="grid" x1=(LEFT) x2=(WIDTH - RIGHT) y1=(self.y(value)) y2=(self.y(value)) {}
                     text class="end" x=(LEFT - 6.0) y=(self.y(value) + 4.0) { (mark_text(value)) }
                 }
-                @for (at, seconds) in times {
-                    text class=(if at == 0 { "" } else if at == MARKS { "end" } else { "mid" })
-                        x=(self.x(seconds)) y=(HEIGHT - 7.0) { (duration(seconds)) }
+                @for seconds in ticks(self.seconds) {
+                    text class=[(seconds > 0.0).then_some("mid")] x=(self.x(seconds)) y=(HEIGHT - 7.0) { (tick(seconds)) }
                 }
                 @for (class, path) in paths { path class=(class) d=(path) {} }
             }
