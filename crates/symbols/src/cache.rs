@@ -171,7 +171,7 @@ pub(crate) fn tidy(folder: &Path, wanted: &str, most: u64) -> io::Result<()> {
         let age = metadata.modified().ok().and_then(|time| time.elapsed().ok()).unwrap_or_default();
         match path.extension().and_then(|suffix| suffix.to_str()) {
             Some(suffix) if suffix == wanted && metadata.is_file() => {
-                files.push((age, metadata.len(), path))
+                files.push((age, metadata.len(), path));
             }
             Some("part") if age > ABANDONED => fs::remove_file(path)?,
             _ => {}

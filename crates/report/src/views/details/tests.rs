@@ -81,7 +81,7 @@ fn a_row_below_the_limits_is_left_out() {
     let limits = RowLimits { rows: None, share: 0.5 };
     let sheet = sheet(data_fields(100), &rows, limits, |row| share_of(row.sums.samples, 100));
     assert_eq!(sheet.left_out(), 1);
-    assert!(sheet.text(&Style::PLAIN).ends_with("… 1 more: --limit all\n"));
+    assert!(sheet.text(&Style::PLAIN).ends_with("… 1 more: --percent-limit 0\n"));
 }
 
 #[test]
