@@ -397,7 +397,7 @@ fn a_page_of_our_own_recording_tells_its_cost() {
     scratch.pmuscope(args).exits(0);
     report(&scratch, &["-o", "page.html"]).exits(0).prints_nothing();
     let page = fs::read_to_string(scratch.path("page.html")).unwrap();
-    for part in ["Overhead", "µs/sample", "<table class=\"sortable functions\"", "</html>"] {
+    for part in ["Overhead", "µs/sample", "<table class=\"sortable functions named\"", "</html>"] {
         assert!(page.contains(part), "{part}");
     }
 }

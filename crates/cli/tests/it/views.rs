@@ -187,7 +187,7 @@ fn tables_for_spreadsheets_have_the_numbers_of_the_views() {
     {
         scratch.pmuscope(["report", "x.data", view, "-o", "rows.html"]).exits(0);
         let page = std::fs::read_to_string(scratch.path("rows.html")).unwrap();
-        assert!(page.contains(cell) && page.contains("class=\"sortable\""), "{page}");
+        assert!(page.contains(cell) && page.contains("class=\"sortable"), "{page}");
     }
     let nothing = |view: &str| {
         let outcome = scratch.pmuscope(["report", "x.data", "--format", "csv", view]);
