@@ -316,7 +316,7 @@ fn screens(browser: &Browser) {
          const [name, number] = ['td.name', 'td.num'].map((cell) => row.querySelector(cell));
          const [above, below] = [name, number].map((cell) => cell.getBoundingClientRect());
          return [above.bottom <= below.top + 1, above.right <= innerWidth && above.width > 300,
-            getComputedStyle(number, '::before').content]",
+            getComputedStyle(number, '::before').content, above.width, above.right, innerWidth, name.textContent]",
     );
     assert!(row[0] == true && row[1] == true, "{row}");
     assert!(row[2].as_str().unwrap().contains("self"), "{row}");
