@@ -75,6 +75,7 @@ fn main() -> std::process::ExitCode {
         say!("note: tracefs is not mounted; read through a temporary private mount");
     }
     if let Some(why) = pmuscope_symbols::debuginfod_failure() {
+        let why = pmuscope_report::escape(why);
         say!("warning: --debuginfod: a server in DEBUGINFOD_URLS could not be asked: {why}");
     }
     match ended {
