@@ -163,7 +163,7 @@ pub(crate) fn private_folder(folder: &Path) -> Option<()> {
     (ours && metadata.mode() & 0o022 == 0).then_some(())
 }
 
-/// Removes files whose name ends in `wanted`, those not used for longest first, until no more than `most` bytes are left.
+/// Removes files with the suffix `wanted`, those modified earliest first, until no more than `most` bytes are left.
 pub(crate) fn tidy(folder: &Path, wanted: &str, most: u64) -> io::Result<()> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder)?.flatten() {

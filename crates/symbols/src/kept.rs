@@ -14,7 +14,7 @@ use crate::{BuildId, namespaces, read_build_id};
 
 /// A larger file is not copied, bytes.
 const LARGEST: u64 = 512 << 20;
-/// All copies together, bytes; those not used for longest go first.
+/// All copies together, bytes; the oldest are removed first.
 const ALL: u64 = 1 << 30;
 const SUFFIX: &str = "elf";
 

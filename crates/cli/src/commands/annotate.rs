@@ -77,7 +77,7 @@ impl AnnotateArgs {
         self.annotate.is_some() || self.annotate_top.is_some()
     }
 
-    /// The functions that were asked for, of a profile that tells addresses apart.
+    /// The requested functions, of a profile with [`Detail::Address`].
     pub(super) fn of_page<'a>(
         &self,
         profile: &'a Profile,

@@ -5,8 +5,8 @@
 //! all figures ([`pmuscope_stats::change_tests`]); arms of one file, with interleaved runs, are
 //! compared by pairs of runs ([`pmuscope_stats::paired_tests`]); p-values of all figures and pairs are corrected
 //! together (Holm 1979), so that where nothing differs at all, a difference is claimed in at most
-//! [`Options::alpha`] of all comparisons. Half of that is for the time that the work took, which is what is asked
-//! most; the other half for all the rest. What is not claimed is "cannot tell", not "the same".
+//! [`Options::alpha`] of all comparisons. Half of that level is for the time that the work took, the other half for all
+//! other metrics. A difference that is not claimed is inconclusive, not zero.
 
 mod columns;
 mod explain;
@@ -149,7 +149,7 @@ pub struct Comparison {
     pub alpha: f64,
     /// Tests made, over all figures and pairs.
     pub tests: usize,
-    /// The metric whose tests have half of `alpha`; `None` where all tests weigh the same.
+    /// The metric whose tests have half of `alpha`; `None` if all tests have equal weights.
     pub primary: Option<String>,
     /// Figures, cycles and instructions first, else in the order in which the files have them.
     pub rows: Vec<ComparedMetric>,
@@ -312,7 +312,7 @@ pub fn compare(files: &[(String, RunFile)], options: &Options) -> Result<Compari
     })
 }
 
-/// Metrics that say how long the work took: the first that was tested is the one that is asked about most.
+/// Names of metrics for the time that the work took; the first one that was tested is the primary metric.
 const PRIMARY: [&str; 9] = [
     "duration_time",
     "wall",

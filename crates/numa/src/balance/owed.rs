@@ -1,4 +1,4 @@
-//! How much of what a node holds belongs to other nodes.
+//! Bytes on a node that have to go back to other nodes when a change is undone.
 //!
 //! ```text
 //! node 0 owes node 1 three pages and node 2 two; its blocks have two pages each
@@ -18,7 +18,7 @@ pub struct Owed {
 }
 
 impl Owed {
-    /// Owes one node so many bytes more.
+    /// Adds `bytes` to what `node` is owed.
     pub fn add(&mut self, node: u32, bytes: u64) {
         let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
         match self.nodes.iter_mut().find(|(known, _)| *known == node) {
@@ -42,7 +42,7 @@ impl Owed {
         (self.bytes() > 0).then_some(node)
     }
 
-    /// So many bytes went to a node.
+    /// Records that `bytes` were moved to `node`.
     pub fn pay(&mut self, node: u32, bytes: u64) {
         let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
         for (_, owed) in self.nodes.iter_mut().filter(|(known, _)| *known == node) {

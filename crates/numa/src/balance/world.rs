@@ -38,7 +38,7 @@ pub enum Goal {
     Back {
         /// From this node.
         from: u32,
-        /// So many bytes to each.
+        /// Bytes to move to each node.
         owed: Owed,
     },
 }

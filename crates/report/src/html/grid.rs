@@ -132,7 +132,7 @@ impl Grid<'_> {
     }
 }
 
-/// The word for so many: `thread` for one of `threads`.
+/// The unit in the right number: `thread` for 1, else `threads`.
 fn unit(number: u64, units: &str) -> &str {
     units.strip_suffix('s').filter(|_| number == 1).unwrap_or(units)
 }
