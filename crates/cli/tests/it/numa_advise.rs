@@ -167,6 +167,20 @@ fn what_cannot_be_looked_at_is_named() {
         .complains("Try: pmuscope numa advise -- COMMAND, or -p PID");
 }
 
+/// A shell that is busy for longer than it takes to choose a process, and then waits for what works.
+#[test]
+fn a_process_that_works_later_than_the_choice_is_named() {
+    let scratch = Scratch::new();
+    let busy = "(sleep 1.3; : > ready) & while [ ! -e ready ]; do :; done";
+    let script = format!("{busy}; \"$0\" workload memory --seconds 2.5 --process 4M >&2");
+    let own = env!("CARGO_BIN_EXE_pmuscope");
+    let advice = scratch.pmuscope(["numa", "advise", "--", "sh", "-c", &script, own]);
+    advice
+        .complains(" (sh), which used the most CPU time of ")
+        .complains("far more than the observed one");
+    assert!(advice.stderr.contains("Try: pmuscope numa advise -p PID"), "{advice}");
+}
+
 /// Two processes: a shell, and what it starts, which works.
 #[test]
 fn a_command_is_looked_at_until_it_ends() {
@@ -178,6 +192,7 @@ fn a_command_is_looked_at_until_it_ends() {
     is_documented("numa-advice", &advice.stdout);
     let json: Value = serde_json::from_str(&advice.stdout).unwrap();
     assert!(json["name"] != "sh" && json["cost"]["looks"].as_u64() > Some(1), "{json:#}");
+    assert!(!advice.stderr.contains("far more"), "{advice}");
     let short = scratch.pmuscope(["numa", "advise", "--", "true"]);
     assert_eq!(short.code(), 125, "{short}");
     short.complains("within a second");

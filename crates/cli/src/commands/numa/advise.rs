@@ -9,9 +9,10 @@ use pmuscope_counters::spawn::HeldChild;
 use pmuscope_machine::Machine;
 use pmuscope_measure::Plan;
 use pmuscope_numa::advise::{Gathered, Options, Verdict, commands, gather, judge};
-use pmuscope_numa::observe::{Family, ObserveError};
+use pmuscope_numa::observe::ObserveError;
 use pmuscope_report::{AdviceReport, escape_bytes, number};
 
+use super::busiest::CommandProcesses;
 use super::refused;
 use crate::commands::choice::one_of;
 use crate::commands::duration;
@@ -68,7 +69,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let stop = Stop::new()?;
     match target.pids() {
         [] => beside(&args.command, of_command(args, &stop)),
-        [pid] => advise(args, *pid, args.seconds.unwrap_or(SECONDS), &stop),
+        [pid] => advise(args, *pid, args.seconds.unwrap_or(SECONDS), &mut || stop.asked()),
         _ => {
             let text =
                 format!("{target}: advice is for one process. Try: pmuscope numa advise -p PID");
@@ -80,16 +81,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
 /// Runs the command, and looks at the process of it that works most.
 fn of_command(args: &Args, stop: &Stop) -> anyhow::Result<Exit> {
     let Some(mut child) = program::start(&args.command)? else { return Ok(Exit::Done) };
-    let found = busiest(&Machine::host(), &mut child);
-    let result = found.and_then(|pid| advise(args, pid, args.seconds.unwrap_or(MOST), stop));
+    let result = of_child(args, &mut child, stop);
     let is_over = args.seconds.is_some() || stop.asked();
     let status = program::end(&mut child, is_over)?;
     let exit = Exit::Target(status.shell());
     Ok(if result? == Exit::Done { exit } else { exit.with_missing() })
 }
 
-/// Of the processes that a command is by now, the one that used most CPU time.
-fn busiest(machine: &Machine, child: &mut HeldChild) -> anyhow::Result<u32> {
+fn of_child(args: &Args, child: &mut HeldChild, stop: &Stop) -> anyhow::Result<Exit> {
     let early =
         || failure(Exit::Incomplete, "the command ended within a second, too soon to observe");
     let begun = Instant::now();
@@ -99,28 +98,41 @@ fn busiest(machine: &Machine, child: &mut HeldChild) -> anyhow::Result<u32> {
         }
         std::thread::sleep(TICK);
     }
-    let mut family = Family::new(machine, &[child.pid()], true).map_err(|_| early())?;
-    let members = family.members(machine);
-    let used = |&pid: &u32| -> u64 {
-        let threads = machine.threads(pid).unwrap_or_default();
-        let runs = threads.iter().filter_map(|&tid| machine.thread_run(pid, tid).ok());
-        runs.map(|run| run.on_cpu_ns.unwrap_or(run.user_ticks + run.system_ticks)).sum()
-    };
-    let pid = members.iter().copied().max_by_key(used).ok_or_else(early)?;
-    if let (true, Ok(task)) = (members.len() > 1, machine.task(pid, pid)) {
+    let machine = Machine::host();
+    let mut processes = CommandProcesses::new(&machine, child.pid()).map_err(|_| early())?;
+    let (pid, count) = processes.choose().ok_or_else(early)?;
+    if count > 1 {
         say!(
             "note: observing process {pid} ({}), which used the most CPU time of {}",
-            escape_bytes(&task.comm),
-            number::counted(members.len(), "process")
+            escape_bytes(processes.name(pid)),
+            number::counted(count, "process")
         );
     }
-    Ok(pid)
+    let stopped = &mut || {
+        processes.look_again();
+        stop.asked()
+    };
+    let exit = advise(args, pid, args.seconds.unwrap_or(MOST), stopped)?;
+    if let Some((other, times)) = processes.busier_than(pid) {
+        let seconds = number::duration(times.since_choice_ns() as f64 / 1e9);
+        say!(
+            "warning: process {other} ({}) used {seconds} of CPU time meanwhile, far more than the observed one. Try: \
+             pmuscope numa advise -p PID while it runs",
+            escape_bytes(&times.name)
+        );
+    }
+    Ok(exit)
 }
 
-fn advise(args: &Args, pid: u32, seconds: f64, stop: &Stop) -> anyhow::Result<Exit> {
+fn advise(
+    args: &Args,
+    pid: u32,
+    seconds: f64,
+    stopped: &mut dyn FnMut() -> bool,
+) -> anyhow::Result<Exit> {
     let form = args.output.form()?;
     let machine = Machine::host();
-    let gathered = look(&machine, args, (pid, seconds), stop)?;
+    let gathered = look(&machine, args, (pid, seconds), stopped)?;
     let advice = judge(&gathered.evidence);
     let installed = |program: &str| machine.program(program).is_some();
     let commands = commands(&advice.verdict, &gathered.evidence, pid, &installed);
@@ -140,7 +152,7 @@ fn look(
     machine: &Machine,
     args: &Args,
     (pid, seconds): (u32, f64),
-    stop: &Stop,
+    stopped: &mut dyn FnMut() -> bool,
 ) -> anyhow::Result<Gathered> {
     let topology = machine.topology().map_err(|error| refused(&error))?;
     let options = Options {
@@ -149,7 +161,7 @@ fn look(
         seed: Plan::random_seed(),
         shares: args.sharing,
     };
-    gather(machine, &topology, &Host, &options, &mut || stop.asked()).map_err(|error| match error {
+    gather(machine, &topology, &Host, &options, stopped).map_err(|error| match error {
         ObserveError::Machine(error) => refused(&error),
         error => not_possible(error),
     })

@@ -2,6 +2,7 @@
 
 mod advise;
 mod balance;
+mod busiest;
 mod follow;
 mod restore;
 mod show;
