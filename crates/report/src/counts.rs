@@ -69,7 +69,7 @@ fn share_counted(summary: &RunSummary) -> String {
                 number::percent_at_least(share)
             )
         }
-        Some(_) => "enabled 100%".to_owned(),
+        Some(_) => "counted all the time (enabled 100%)".to_owned(),
         None => "nothing counted".to_owned(),
     }
 }

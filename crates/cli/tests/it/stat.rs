@@ -267,6 +267,19 @@ fn members_of_a_cgroup_are_counted_and_others_are_not() {
 }
 
 #[test]
+fn a_command_beside_processes_only_says_for_how_long() {
+    let (scratch, busy) = (Scratch::new(), busy());
+    let pid = busy.pid().to_string();
+    let beside = scratch.pmuscope(["stat", "-e", "page-faults", "-p", &pid, "--", "sleep", "0.2"]);
+    let lines: Vec<&str> = beside.exits(0).out().lines().take(2).collect();
+    let head = format!("process {pid}");
+    assert!(lines[0].starts_with(&head) && !lines[0].contains("user"), "{lines:?}");
+    assert_eq!(lines[1], "counted all the time (enabled 100%)");
+    let alone = scratch.pmuscope(["stat", "-e", "page-faults", "--", "sleep", "0.2"]);
+    alone.exits(0).prints("(user ");
+}
+
+#[test]
 fn what_is_watched_until_ctrl_c_has_its_figures() {
     let (scratch, busy) = (Scratch::new(), busy());
     let pid = busy.pid().to_string();

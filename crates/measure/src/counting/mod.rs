@@ -127,7 +127,8 @@ pub struct Counted {
     pub duration_s: f64,
     /// How the command ended.
     pub status: Option<Status>,
-    /// What the command and its waited-for descendants used.
+    /// What the command and its waited-for descendants used; not of a command next to processes that were
+    /// running before, which only sets how long they are counted.
     pub usage: Option<Usage>,
     /// What the command printed, if that was to be kept.
     pub output: String,

@@ -213,7 +213,9 @@ impl<'a> RepeatedCount<'a> {
         };
         let status = child.map(|child| self.end(child, interrupted)).transpose()?;
         let last = early.map_or_else(|| opened.read(self.kernel), Ok)?;
-        let usage = status.and(used_before).zip(usage_of_children().ok());
+        // Next to processes that were running before, a command such as `sleep` only sets how long.
+        let is_beside = matches!(self.options.target, Target::Processes(_));
+        let usage = status.filter(|_| !is_beside).and(used_before).zip(usage_of_children().ok());
         Ok(Counted {
             duration_s: counted_until.as_secs_f64(),
             status,
