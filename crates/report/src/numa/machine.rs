@@ -178,15 +178,13 @@ fn balancing(facts: &NumaFacts, style: &Style) -> String {
             count(set.scan_period_max_ms)
         ),
     });
-    if set.hot_threshold_ms.is_some() || set.promote_rate_limit_mb_s.is_some() {
-        section.line(
-            "hot pages",
-            &format!(
-                "reused within {} ms · at most {} MB/s move to faster memory",
-                count(set.hot_threshold_ms),
-                count(set.promote_rate_limit_mb_s)
-            ),
-        );
+    let reused = set.hot_threshold_ms.map(|ms| format!("reused within {} ms", number::count(ms)));
+    let limit = set
+        .promote_rate_limit_mb_s
+        .map(|rate| format!("at most {} MB/s move to faster memory", number::count(rate)));
+    let hot: Vec<String> = reused.into_iter().chain(limit).collect();
+    if !hot.is_empty() {
+        section.line("hot pages", &hot.join(" · "));
     }
     section.finish()
 }

@@ -116,6 +116,16 @@ fn tiered() -> TempDir {
 }
 
 #[test]
+fn a_setting_that_cannot_be_read_is_left_out() {
+    let folder = tiered();
+    let file = "sys/kernel/debug/sched/numa_balancing/hot_threshold_ms";
+    std::fs::remove_file(folder.path().join(file)).unwrap();
+    let text = page(&folder, None, &Style::PLAIN);
+    let line = text.lines().find(|line| line.contains("hot pages  ")).unwrap();
+    assert_eq!(line, "  hot pages         at most 65,536 MB/s move to faster memory");
+}
+
+#[test]
 fn a_server_with_slow_memory() {
     crate::widths::fits("numa", |style| page(&tiered(), None, style));
     insta::assert_snapshot!(page(&tiered(), None, &Style::PLAIN), @r"
