@@ -115,9 +115,9 @@ fn a_page_can_be_read_without_a_script() {
         division.contains(">4.990 ± 0.022<") && division.contains("data-v=\"-1\">-</td>"),
         "{division}"
     );
-    assert!(division.contains("style=\"background:#fff6c9;color:#16181d\""), "the least of all");
-    assert!(row("chase").contains("style=\"background:#d95a45;color:#16181d\""), "the most of all");
-    assert!(row("leaf").contains(&format!("style=\"background:{GREY}")), "too short for windows");
+    assert!(division.contains("style=\"--t:#fff6c9\""), "the least of all");
+    assert!(row("chase").contains("style=\"--t:#d95a45\""), "the most of all");
+    assert!(row("leaf").contains(&format!("style=\"--t:{GREY}\"")), "too short for windows");
     assert!(page.contains("CM/KI [/1000 instructions]") && page.contains("no reliable value"));
     assert!(page.contains("No call stacks") && page.contains("Rejected windows"));
     let lines = written(&scratch, "y.html", &["--by", "module"]);

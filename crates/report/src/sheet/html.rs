@@ -144,7 +144,7 @@ fn cells(heading: &Heading, cell: &SheetCell<'_>, searches: bool) -> Markup {
         Value::Drawn(_) | Value::Lines(_) => lines_cell(heading, cell),
         _ if heading.kind != FieldKind::Text && known.is_none() => {
             html! {
-                td class="num dim" data-v="-1" style=[style(cell)] { (heading.missing) }
+                td class={ "num dim" (tint(cell)) } data-v="-1" style=[style(cell)] { (heading.missing) }
                 @if heading.kind == FieldKind::Share { td class="num dim" data-v="-1" { (heading.missing) } }
             }
         }
@@ -177,15 +177,20 @@ fn figure_cell(cell: &SheetCell<'_>) -> Markup {
     let number = cell.sort.map(|number| number.to_string()).or(exact);
     let shade = matches!(cell.mark, Some(Mark::Shade(share)) if share > 0.0);
     html! {
-        td class={ "num" @if cell.paint == Paint::Dim { " dim" } @if shade { " cell" } }
+        td class={ "num" @if cell.paint == Paint::Dim { " dim" } @if shade { " cell" } (tint(cell)) }
             data-v=[number] style=[style(cell)] { (shown(cell.for_people()).unwrap_or_default()) }
     }
+}
+
+/// The class of cells whose color says how large their value is.
+fn tint(cell: &SheetCell<'_>) -> &'static str {
+    if matches!(cell.mark, Some(Mark::Tint(_))) { " tint" } else { "" }
 }
 
 /// Color and strength of a cell's background.
 fn style(cell: &SheetCell<'_>) -> Option<String> {
     match &cell.mark {
-        Some(Mark::Tint(color)) => Some(format!("background:{color};color:#16181d")),
+        Some(Mark::Tint(color)) => Some(format!("--t:{color}")),
         Some(Mark::Shade(share)) if *share > 0.0 => {
             Some(format!("--s:{:.0}%", (STRONGEST * share.min(1.0)).max(4.0)))
         }

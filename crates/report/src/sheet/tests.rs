@@ -113,7 +113,7 @@ fn a_total_is_the_last_row_for_people() {
         "<td class=\"num\" data-v=\"7\"><div class=\"line\">&lt;a&gt;</div>",
         "<td><svg></svg></td>",
         "<th scope=\"col\" class=\"fixed\">picture</th>",
-        "<td class=\"num dim\" data-v=\"0.6666666666666666\" style=\"background:#fff6c9;color:#16181d\">0.667</td>",
+        "<td class=\"num dim tint\" data-v=\"0.6666666666666666\" style=\"--t:#fff6c9\">0.667</td>",
         "1 more row left out",
         "all 3 rows",
     ] {
