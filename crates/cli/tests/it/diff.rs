@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use std::collections::BTreeMap;
 
-use crate::harness::{Scratch, need_c_compiler, need_sampling, skip_unless};
+use crate::harness::{Scratch, need_c_compiler, need_full, need_sampling, skip_unless};
 use crate::json::is_documented;
 use crate::simulated;
 use crate::simulator::{Function, Run, write};
@@ -198,8 +198,8 @@ fn shown_box(browser: &Browser, name: &str) -> Option<String> {
 }
 
 #[test]
-fn a_page_shows_what_changed_in_a_flame_graph_and_a_table() {
-    skip_unless!(need_browser());
+fn full_a_page_shows_what_changed_in_a_flame_graph_and_a_table() {
+    skip_unless!(need_full().or_else(need_browser));
     skip_unless!(need_c_compiler());
     let scratch = compared("x.html");
     let browser = Browser::start(1400);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Scratch, skip_unless};
+use crate::harness::{Scratch, need_full, skip_unless};
 use crate::outputs::browse;
 use crate::simulated::{program, record};
 use crate::simulator::Run;
@@ -57,8 +57,8 @@ fn hidden(browser: &Browser) -> u64 {
 }
 
 #[test]
-fn a_flame_graph_turns_to_callers_and_back() {
-    skip_unless!(need_browser());
+fn full_a_flame_graph_turns_to_callers_and_back() {
+    skip_unless!(need_full().or_else(need_browser));
     let scratch = Scratch::new();
     let run = Run { functions: program(), chains: true, cycles: 1e8, ..Run::default() };
     skip_unless!(record(&scratch, &run));
