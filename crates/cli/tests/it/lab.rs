@@ -19,6 +19,12 @@ pub(crate) fn need_guests(arch: &str, kernel: &str) -> Option<String> {
     Some(why)
 }
 
+/// Why a guest of Linux 6.12 cannot run here; `None` if it can. Debian 12 has that kernel in its security archive only,
+/// which a bare system does not list.
+pub(crate) fn need_newer_kernel() -> Option<String> {
+    missing("x86_64", "6.12")
+}
+
 fn missing(arch: &str, kernel: &str) -> Option<String> {
     let emulator = format!("qemu-system-{arch}");
     let found = Command::new(&emulator).arg("--version").stdout(Stdio::null()).status();
@@ -178,7 +184,7 @@ fn full_the_instructions_of_a_known_loop_are_counted() {
 fn full_kernels_and_settings_make_a_table() {
     skip_unless!(need_full());
     skip_unless!(need_guests("x86_64", "6.1"));
-    skip_unless!(need_guests("x86_64", "6.12"));
+    skip_unless!(need_newer_kernel());
     let scratch = Scratch::new();
     // A switch that 6.12 has and 6.1 has not: that cell fails, the others do not.
     let args = ["run", "--kernel", "6.1", "--kernel", "6.12", "--set", "kernel.numa_balancing=0,1"];

@@ -3,7 +3,7 @@
 use pmuscope_perfdata::info::RecordingInfo;
 
 use crate::harness::{Scratch, need_full, skip_unless};
-use crate::lab::{lab, need_guests, write_script};
+use crate::lab::{lab, need_guests, need_newer_kernel, write_script};
 use crate::recording::Recording;
 
 /// Four nodes, whose CPU numbers go round them.
@@ -97,7 +97,7 @@ wait $!
 #[test]
 fn full_a_newer_kernel_records_as_well() {
     skip_unless!(need_full());
-    skip_unless!(need_guests("x86_64", "6.12"));
+    skip_unless!(need_newer_kernel());
     let scratch = Scratch::new();
     let guest = ["run", "--kernel", "6.12", "--cpus", "2", "--", "record", "-a", "-g", "-z"];
     let args = guest.iter().chain(&["-e", "cpu-clock"]).chain(&LOAD);
