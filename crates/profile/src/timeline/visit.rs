@@ -54,7 +54,12 @@ fn hand_over<V: SampleVisitor, L: Lookup>(
     time: Option<u64>,
 ) {
     visitor.recorded(hit, counts.reads_any());
-    counts.split(hit, |hit| visitor.sample(lookup, at, hit, time));
+    // Known when compiled: those that read counts themselves have millions of samples that are nothing but counts.
+    if V::SPLITS_COUNTS {
+        counts.split(hit, |hit| visitor.sample(lookup, at, hit, time));
+    } else {
+        visitor.sample(lookup, at, hit, time);
+    }
 }
 
 /// A recording whose samples can be visited in any order, and again.
