@@ -24,6 +24,7 @@ mod difference;
 mod dist;
 mod effect;
 mod interval;
+mod jackknife;
 mod long_run;
 mod mean;
 mod moderate;
@@ -49,6 +50,7 @@ pub use difference::{
 pub use dist::{normal_cdf, normal_quantile, t_cdf, t_quantile};
 pub use effect::hedges_g;
 pub use interval::{Estimate, Interval, LEVEL};
+pub use jackknife::{LogError, LogRatio, MIN_CLUSTERS};
 pub use long_run::{LongRun, MIN_OWN_PHASES, MIN_PHASES};
 pub use mean::{
     difference_of_means, mean, mean_interval, paired_difference, ratio_of_means, std_dev, variance,
