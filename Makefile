@@ -7,6 +7,7 @@
 # make guest-aarch64  a static one for aarch64 guests of the lab
 # make pmu-guest      the same for tests, built in less time
 # make build    target/release/pmuscope and libpmuscope_c.so, for regions in C programs
+# make fleet    target/release/pmuscope-fleet, which pmuscope fleet runs: profiles of many machines
 # make install PREFIX=/usr/local   it, its library, manual pages, completions; uninstall takes them away.
 #               DESTDIR= stands for the root; LIBDIR=, PYTHONDIR=, ZSHDIR= as a distribution has them
 # make packages target/packages: static tarballs for x86-64 and aarch64, a .deb, SHA256SUMS
@@ -26,11 +27,20 @@ guest_profile := release
 fuzz_clippy := CUSTOM_LIBFUZZER_PATH=/libfuzzer.a RUSTFLAGS='--cfg fuzzing' \
 	cargo clippy --locked --quiet --manifest-path fuzz/Cargo.toml --target-dir $(target)/fuzz
 
-.PHONY: build install uninstall packages doc advisories need-packages demo test test-full test-user lint install-deps guest-aarch64 pmu-guest site screenshots need-site need-screenshots need-guest-aarch64 need-build need-test need-guests need-full need-demo need-lint
+.PHONY: build fleet install uninstall packages doc advisories need-packages demo test test-full test-user lint install-deps guest-aarch64 pmu-guest site screenshots need-site need-screenshots need-guest-aarch64 need-build need-test need-guests need-full need-demo need-lint
 
 # At once, so that what both need is compiled once.
 build: need-build
 	cargo build --locked --release -p pmuscope -p pmuscope-region-c
+
+# A workspace of its own, with a folder of its own for what is built: tests of pmuscope find no program of it next to
+# theirs.
+fleet := --locked --manifest-path fleet/Cargo.toml --target-dir $(target)/fleet
+
+fleet: need-build
+	cargo build $(fleet) --release
+	@mkdir -p $(target)/release
+	@install $(target)/fleet/release/pmuscope-fleet $(target)/release/pmuscope-fleet
 
 PREFIX ?= /usr/local
 installer := PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' LIBDIR='$(LIBDIR)' PYTHONDIR='$(PYTHONDIR)' \
@@ -66,6 +76,7 @@ screenshots: need-screenshots build
 
 test: need-test need-guests pmu-guest
 	@scripts/test
+	@scripts/test $(filter-out --locked,$(fleet))
 
 # What users do most, without any right.
 test-user: need-test
@@ -81,6 +92,8 @@ lint: need-lint
 	cargo fmt --manifest-path fuzz/Cargo.toml --check
 	cargo clippy --locked --quiet --workspace --all-targets --all-features -- -D warnings
 	$(fuzz_clippy) -- -D warnings
+	cargo fmt --manifest-path fleet/Cargo.toml --all --check
+	cargo clippy $(fleet) --quiet --workspace --all-targets -- -D warnings
 	$(MAKE) doc
 	scripts/public-api
 	scripts/type-names

@@ -7,11 +7,12 @@ use clap::CommandFactory as _;
 use crate::Cli;
 
 /// Commands by what they are for; a test holds them against the commands that there are.
-const GROUPS: [(&str, &[&str]); 5] = [
+const GROUPS: [(&str, &[&str]); 6] = [
     ("Profile", &["record", "report", "top", "diff", "metrics", "script", "bundle"]),
     ("Count", &["stat", "sweep", "list", "events"]),
     ("Compare", &["compare", "bench"]),
     ("Memory", &["watch", "numa"]),
+    ("Fleet", &["fleet"]),
     ("Environment", &["doctor", "lab", "workload", "help"]),
 ];
 

@@ -16,6 +16,7 @@ mod event_lists;
 mod events;
 mod figures_page;
 mod filter;
+mod fleet;
 mod generate;
 mod input;
 pub(crate) mod lab;
@@ -103,6 +104,10 @@ pub(crate) enum Command {
     ///
     /// Reads the run files that stat, sweep, bench and lab run write with --json=FILE.
     Compare(compare::Args),
+    /// Collect the profiles of many machines in Parquet files
+    ///
+    /// Any engine reads them: DuckDB, DataFusion, Spark, ClickHouse, pandas.
+    Fleet(fleet::Args),
     /// Run pmuscope in virtual machines: other kernels and topologies
     Lab(lab::Args),
     /// Run a built-in test program with known behavior
@@ -131,6 +136,7 @@ impl Command {
             Self::Numa(args) => numa::run(args),
             Self::Bench(args) => bench::run(args),
             Self::Compare(args) => compare::run(args),
+            Self::Fleet(args) => fleet::run(&args),
             Self::Lab(args) => lab::run(args),
             Self::Workload(args) => workload::run(args),
             Self::Generate(args) => generate::run(args),

@@ -21,6 +21,7 @@ mod events;
 mod exact;
 mod filters;
 mod flame_direction;
+mod fleet;
 mod forms;
 mod generate;
 mod ground_truth;

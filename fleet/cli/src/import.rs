@@ -1,0 +1,168 @@
+//! `pmuscope fleet import`.
+
+use std::io::Seek as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use pmuscope_dataset::{Dataset, ImportOrigin, PROFILE, Rows, Timestamp, rows};
+use pmuscope_perfdata::reader::RecordingFile;
+use pmuscope_profile::{Collected, GroupBy, Profile, Unwinding, available_threads};
+use pmuscope_symbols::{Bundle, Options as SymbolOptions, Symbolizer};
+use pmuscope_text::number;
+
+/// Flags of `pmuscope fleet import`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  pmuscope fleet import --to profiles perf.data
+  pmuscope fleet import --to profiles --service checkout --version 1.3 web-*.data
+  pmuscope fleet import --to profiles --host web-1 --started 2026-11-25T12:00:00Z perf.data
+
+A recording that is imported twice is there once.")]
+pub(crate) struct Args {
+    /// Recordings of pmuscope or perf, or bundles, which bring their symbols
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Folder of the dataset; made if it is not there
+    #[arg(long, value_name = "DATASET")]
+    to: PathBuf,
+    /// Service that all processes belong to [default: each thread's name]
+    #[arg(long, value_name = "NAME")]
+    service: Option<Arc<str>>,
+    /// Version of the service
+    #[arg(long, value_name = "VERSION")]
+    version: Option<Arc<str>>,
+    /// Host name [default: the recording's]
+    #[arg(long, value_name = "NAME")]
+    host: Option<Arc<str>>,
+    /// When the first sample was taken [default: as recorded]
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    started: Option<Timestamp>,
+    /// Seconds that are counted together
+    #[arg(long, value_name = "SECONDS", default_value = "300", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    bin: u64,
+}
+
+/// A time as RFC 3339 has it, as `2026-11-25T12:00:00Z`.
+fn time(text: &str) -> Result<Timestamp, String> {
+    let time = chrono::DateTime::parse_from_rfc3339(text);
+    let time = time.map_err(|error| format!("{error}. Try: 2026-11-25T12:00:00Z"))?;
+    Ok(Timestamp(time.timestamp_micros()))
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let dataset = Dataset::new(&args.to);
+    for file in &args.files {
+        let counts = import(file, args, &dataset)
+            .with_context(|| format!("cannot import {}", file.display()))?;
+        eprintln!("{}: {counts}", file.display());
+    }
+    Ok(())
+}
+
+/// Imports a recording; returns what it had, in words.
+fn import(file: &Path, args: &Args, dataset: &Dataset) -> anyhow::Result<String> {
+    let recording = RecordingFile::open(file)?;
+    let profile = load(&recording)?;
+    let key = key(&recording, args)?;
+    let mut first = [0; 8];
+    first.copy_from_slice(&key.as_bytes()[..8]);
+    let origin = ImportOrigin {
+        host: args.host.clone(),
+        service: args.service.clone(),
+        version: args.version.clone(),
+        started: args.started,
+        bin: Duration::from_secs(args.bin),
+        batch: i64::from_be_bytes(first),
+    };
+    let rows = rows(&profile, &origin)?;
+    let counts = format!(
+        "{}, {}, {}",
+        number::counted(profile.samples(), "sample"),
+        number::counted(rows.stacks.len() as u64, "stack"),
+        number::counted(rows.samples.len() as u64, "row"),
+    );
+    write(dataset, rows, &key.to_hex()[..16])?;
+    Ok(counts)
+}
+
+/// Intervals come last: a reader that finds them finds all.
+fn write(dataset: &Dataset, rows: Rows, key: &str) -> anyhow::Result<()> {
+    let Rows { samples, frames, stacks, intervals, hosts } = rows;
+    let Some(host) = hosts.first() else { return Ok(()) };
+    let when = host.seen;
+    let name = format!("{}-{key}", file_name(&host.host));
+    dataset.write(frames, when, &name)?;
+    dataset.write(stacks, when, &name)?;
+    dataset.write(hosts, when, &name)?;
+    dataset.write(samples, when, &name)?;
+    dataset.write(intervals, when, &name)?;
+    Ok(())
+}
+
+/// A host name as part of a file's name.
+fn file_name(host: &str) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "._-".contains(letter);
+    let plain: String = host.chars().map(|one| if is_plain(one) { one } else { '_' }).collect();
+    plain.trim_start_matches('.').chars().take(100).collect()
+}
+
+/// Reads a recording; the symbols of a bundle come first.
+fn load(recording: &RecordingFile) -> anyhow::Result<Profile> {
+    let mut reader = recording.reader()?;
+    let mut symbolizer = Symbolizer::new(SymbolOptions { inlined: true });
+    if let Some(bundle) = recording.file().map(Bundle::of_file).transpose()?.flatten() {
+        symbolizer.use_bundle(bundle);
+    }
+    let running = symbolizer.running_kernel();
+    let collected = {
+        let unwinder = symbolizer.unwinder();
+        let unwinding = Unwinding { unwinder: &unwinder, running: &running };
+        let chains = GroupBy { chains: true, ..GroupBy::default() };
+        Collected::read(&mut reader, chains, available_threads(), Some(unwinding))?
+    };
+    for (pid, dump) in collected.jit_dumps() {
+        symbolizer.add_jit_dump(*pid, dump.clone());
+    }
+    let resolve =
+        &mut |requests: &[pmuscope_symbols::Request<'_>]| symbolizer.resolve_all(requests);
+    Ok(collected.profile(&reader, &running, PROFILE, resolve)?)
+}
+
+/// What names the files of an import: the recording's bytes, and what was said of it.
+fn key(recording: &RecordingFile, args: &Args) -> anyhow::Result<blake3::Hash> {
+    let mut hasher = blake3::Hasher::new();
+    let file =
+        recording.file().context("it is not a file, so it has no name that is always the same")?;
+    // A cloned descriptor shares its position with the recording's.
+    let mut bytes = file.try_clone().context("cannot read")?;
+    bytes.rewind().context("cannot read")?;
+    std::io::copy(&mut bytes, &mut hasher).context("cannot read")?;
+    for text in [&args.service, &args.version, &args.host] {
+        let text = text.as_deref().unwrap_or_default();
+        hasher.update(&(text.len() as u64).to_le_bytes()).update(text.as_bytes());
+    }
+    hasher.update(&args.started.map_or(0, |time| time.0).to_le_bytes());
+    hasher.update(&args.bin.to_le_bytes());
+    Ok(hasher.finalize())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn host_names_are_harmless_as_parts_of_file_names() {
+        assert_eq!(file_name("web-1.example.org"), "web-1.example.org");
+        assert_eq!(file_name("../../etc/x y"), "_.._etc_x_y");
+        assert_eq!(file_name(&"a".repeat(300)).len(), 100);
+    }
+
+    #[test]
+    fn times_are_rfc_3339() {
+        assert_eq!(time("1970-01-01T00:00:01Z"), Ok(Timestamp(1_000_000)));
+        assert_eq!(time("1970-01-01T01:00:01+01:00"), Ok(Timestamp(1_000_000)));
+        assert!(time("yesterday").unwrap_err().contains("Try: 2026-11-25T12:00:00Z"));
+    }
+}

@@ -1,0 +1,100 @@
+//! The program as users run it.
+
+#![allow(clippy::unwrap_used, clippy::panic)] // clippy takes helpers of a test binary for no tests
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use pmuscope_testkit::corpus::corpus;
+
+fn fleet(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_pmuscope-fleet")).args(args).output().unwrap()
+}
+
+#[track_caller]
+fn succeeds(args: &[&str]) -> String {
+    let output = fleet(args);
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{args:?}: {told}");
+    told
+}
+
+#[track_caller]
+fn fails(args: &[&str], with: &str) {
+    let output = fleet(args);
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{args:?}: {told}");
+    assert!(told.starts_with("error: ") && told.contains(with), "{args:?}: {told}");
+}
+
+/// Files below a folder, as paths within it.
+fn files(folder: &Path) -> BTreeSet<PathBuf> {
+    let mut found = BTreeSet::new();
+    let mut open = vec![folder.to_owned()];
+    while let Some(path) = open.pop() {
+        for entry in std::fs::read_dir(path).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                open.push(path);
+            } else {
+                found.insert(path.strip_prefix(folder).unwrap().to_owned());
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn a_recording_imported_twice_is_there_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let to = folder.path().to_str().unwrap();
+    let recording = corpus().recording("converter_with-callchain.perf.data");
+    let recording = recording.to_str().unwrap();
+    let args =
+        ["import", "--to", to, "--host", "web-1", "--started", "2026-11-25T23:59:59Z", recording];
+    let told = succeeds(&args);
+    assert!(told.contains(" samples, ") && told.contains(" stacks, "), "{told}");
+    let first = files(folder.path());
+    let tables: BTreeSet<&str> =
+        first.iter().map(|path| path.iter().nth(1).unwrap().to_str().unwrap()).collect();
+    assert_eq!(tables, ["frames", "hosts", "intervals", "samples", "stacks"].into());
+    let is_named = |path: &PathBuf| {
+        let text = path.display().to_string();
+        text.contains("/date=2026-11-25/web-1-") && text.ends_with(".parquet")
+    };
+    assert!(first.len() == 5 && first.iter().all(is_named), "{first:?}");
+    succeeds(&args);
+    assert_eq!(files(folder.path()), first);
+    // Another service is another import.
+    succeeds(&[&args[..], &["--service", "checkout"]].concat());
+    assert_eq!(files(folder.path()).len(), 10);
+}
+
+#[test]
+fn what_cannot_be_imported_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let to = folder.path().to_str().unwrap();
+    fails(&["import", "--to", to, "/nonexistent.data"], "/nonexistent.data");
+    fails(&["import", "--to", to, "/etc/hostname"], "/etc/hostname");
+    let recording = corpus().recording("converter_with-callchain.perf.data");
+    fails(&["import", "--to", to, recording.to_str().unwrap()], "Try: --started TIME");
+    fails(&["import", "--to", to, "--started", "now", "x.data"], "Try: 2026-11-25T12:00:00Z");
+    assert!(files(folder.path()).is_empty());
+}
+
+/// With `--help` at the end, flags and values before it were good when the help is shown.
+#[test]
+fn every_command_line_of_the_fleet_in_the_documents_parses() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut checked = 0;
+    for page in ["docs/dataset.md", "README.md", "docs/cookbook.md"] {
+        let text = std::fs::read_to_string(root.join(page)).unwrap();
+        for line in text.lines().filter_map(|line| line.trim().strip_prefix("pmuscope fleet ")) {
+            let words = line.split_whitespace().take_while(|word| *word != "#");
+            succeeds(&words.chain(["--help"]).collect::<Vec<_>>());
+            checked += 1;
+        }
+    }
+    assert!(checked > 0, "no command lines found");
+}

@@ -1,0 +1,192 @@
+//! Files that are there whole or not at all, in the folders of a dataset.
+//!
+//! ```text
+//!  v1/samples/date=2026-11-25/.web-1-8f3a….part ─ fsync ─► rename ─► v1/samples/date=2026-11-25/web-1-8f3a….parquet
+//! ```
+//! A file's name says what it holds, so whatever is written twice is there once.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use arrow::error::ArrowError;
+use parquet::arrow::ArrowWriter;
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::SortingColumn;
+use parquet::file::properties::WriterProperties;
+
+use crate::Timestamp;
+use crate::table::TableRow;
+
+/// Folder of this version of the tables.
+const VERSION: &str = "v1";
+/// The level that zstd compresses at: higher ones take far longer for a few percent.
+const LEVEL: i32 = 3;
+/// Rows that are decompressed together; a reader skips groups whose sorted columns do not match.
+const GROUP: usize = 1 << 20;
+
+/// What cannot be written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DatasetError {
+    /// A file or folder.
+    #[error("cannot write {path}: {source}")]
+    Io {
+        /// It.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+    /// The file's contents.
+    #[error("cannot write {path}: {source}")]
+    Parquet {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        source: ParquetError,
+    },
+    /// The rows.
+    #[error("cannot make columns of {table}: {source}")]
+    Columns {
+        /// The table.
+        table: &'static str,
+        /// The cause.
+        source: ArrowError,
+    },
+    /// A time stamp before or after all dates.
+    #[error("the time stamp {0} µs is no date")]
+    Date(i64),
+}
+
+/// A folder of tables.
+#[derive(Debug, Clone)]
+pub struct Dataset {
+    root: PathBuf,
+}
+
+impl Dataset {
+    /// The dataset in this folder, which is made when the first table is written.
+    #[must_use]
+    pub fn new(root: &Path) -> Self {
+        Self { root: root.to_owned() }
+    }
+
+    /// Folder of a table, whatever it holds.
+    #[must_use]
+    pub fn folder(&self, table: &str) -> PathBuf {
+        self.root.join(VERSION).join(table)
+    }
+
+    /// Writes rows of the day of `when` to a file called `name`; nothing where there are none. A file of that name
+    /// is replaced by the new one. Returns its path.
+    ///
+    /// # Errors
+    /// What cannot be written; the old file is there then, whole.
+    pub fn write<T: TableRow>(
+        &self,
+        mut rows: Vec<T>,
+        when: Timestamp,
+        name: &str,
+    ) -> Result<Option<PathBuf>, DatasetError> {
+        if rows.is_empty() {
+            return Ok(None);
+        }
+        T::sort(&mut rows);
+        let folder = self.folder(T::NAME).join(format!("date={}", date(when)?));
+        let failed = |path: &Path| {
+            let path = path.to_owned();
+            move |source| DatasetError::Io { path, source }
+        };
+        fs::create_dir_all(&folder).map_err(failed(&folder))?;
+        let path = folder.join(format!("{name}.parquet"));
+        let part = folder.join(format!(".{name}.part"));
+        let file = File::create(&part).map_err(failed(&part))?;
+        let written = write_rows(&rows, file, &part)
+            .and_then(|file| file.sync_all().map_err(failed(&part)))
+            .and_then(|()| fs::rename(&part, &path).map_err(failed(&path)));
+        if let Err(error) = written {
+            // What is left of a failed attempt has a name that no reader takes.
+            let _ = fs::remove_file(&part);
+            return Err(error);
+        }
+        // The new name itself is on disk only with its folder.
+        File::open(&folder).and_then(|folder| folder.sync_all()).map_err(failed(&folder))?;
+        Ok(Some(path))
+    }
+}
+
+fn write_rows<T: TableRow>(rows: &[T], file: File, path: &Path) -> Result<File, DatasetError> {
+    let failed = |source| DatasetError::Parquet { path: path.to_owned(), source };
+    let level = ZstdLevel::try_new(LEVEL).map_err(failed)?;
+    let columns = T::columns();
+    let place = |key: &&str| columns.iter().position(|column| column.name == *key);
+    let sorted = T::SORTED_BY.iter().filter_map(place).map(|at| SortingColumn {
+        column_idx: i32::try_from(at).unwrap_or(i32::MAX),
+        descending: false,
+        nulls_first: true,
+    });
+    let properties = WriterProperties::builder()
+        .set_compression(Compression::ZSTD(level))
+        .set_max_row_group_row_count(Some(GROUP))
+        .set_sorting_columns(Some(sorted.collect()))
+        .set_created_by(concat!("pmuscope-fleet ", env!("CARGO_PKG_VERSION")).to_owned())
+        .build();
+    let batch =
+        T::batch(rows).map_err(|source| DatasetError::Columns { table: T::NAME, source })?;
+    let mut writer = ArrowWriter::try_new(file, T::schema(), Some(properties)).map_err(failed)?;
+    writer.write(&batch).map_err(failed)?;
+    writer.into_inner().map_err(failed)
+}
+
+/// The day of a time stamp, as `2026-11-25`, UTC.
+fn date(when: Timestamp) -> Result<String, DatasetError> {
+    let time = chrono::DateTime::from_timestamp_micros(when.0).ok_or(DatasetError::Date(when.0))?;
+    Ok(time.format("%Y-%m-%d").to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::StackRow;
+
+    fn stack(id: i64) -> StackRow {
+        let (digest, leaf_module) = (format!("{id:032x}").into(), "/bin/a".into());
+        StackRow { stack_id: id, digest, leaf: None, leaf_module, depth: 1 }
+    }
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).unwrap();
+        let name = |entry: io::Result<fs::DirEntry>| entry.unwrap().file_name();
+        let mut names: Vec<String> =
+            entries.map(|entry| name(entry).to_string_lossy().into_owned()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_file_written_twice_is_there_once_and_in_the_folder_of_its_day() {
+        let folder = tempfile::tempdir().unwrap();
+        let dataset = Dataset::new(folder.path());
+        let midnight = Timestamp(1_764_028_800_000_000);
+        for rows in [vec![stack(2), stack(1)], vec![stack(3)]] {
+            dataset.write(rows, midnight, "web-1").unwrap().unwrap();
+        }
+        dataset.write(vec![stack(4)], Timestamp(midnight.0 - 1), "web-1").unwrap();
+        let stacks = dataset.folder("stacks");
+        assert_eq!(names(&stacks), ["date=2025-11-24", "date=2025-11-25"]);
+        assert_eq!(names(&stacks.join("date=2025-11-25")), ["web-1.parquet"]);
+        assert_eq!(dataset.write(Vec::<StackRow>::new(), midnight, "none").unwrap(), None);
+        assert_eq!(names(&stacks), ["date=2025-11-24", "date=2025-11-25"]);
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_named_and_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("v1"), "a file").unwrap();
+        let error = Dataset::new(folder.path()).write(vec![stack(1)], Timestamp(0), "a");
+        let text = error.unwrap_err().to_string();
+        assert!(text.contains("v1/stacks/date=1970-01-01"), "{text}");
+        assert_eq!(names(folder.path()), ["v1"]);
+    }
+}

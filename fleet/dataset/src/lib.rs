@@ -1,0 +1,22 @@
+//! Tables of a fleet's profiles: what a row means, files that are there whole or not at all, and the import of
+//! recordings.
+//!
+//! ```text
+//!  recording ─► Profile ─► rows ─► one Parquet file per table and day ─► v1/TABLE/date=YYYY-MM-DD/HOST-KEY.parquet
+//! ```
+//! Any engine reads these files; docs/dataset.md describes them. Columns are only of types that DataFusion, DuckDB,
+//! Spark and ClickHouse read alike: text, integers and floating-point numbers of 64 bits, booleans, time stamps in
+//! microseconds.
+
+mod column;
+mod file;
+mod identity;
+mod import;
+mod table;
+mod tables;
+
+pub use column::{ColumnValue, Timestamp};
+pub use file::{Dataset, DatasetError};
+pub use import::{ImportError, ImportOrigin, PROFILE, Rows, rows};
+pub use table::{ColumnInfo, TableRow};
+pub use tables::{FrameRow, HostRow, IntervalRow, SampleRow, StackRow, TABLES, TableInfo};

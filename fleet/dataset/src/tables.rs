@@ -1,0 +1,169 @@
+//! The tables. Columns are added, never changed in meaning; a reader of a version reads all earlier ones.
+
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+
+use crate::column::Timestamp;
+use crate::table::{ColumnInfo, TableRow, table};
+
+table! {
+    /// Samples of one stack in one bin of time: sums, never shares, so that hosts add up exactly.
+    SampleRow = "samples", sorted by service, event, stack_id, start;
+    /// Start of the bin.
+    start: Timestamp,
+    /// Length of the bin, microseconds.
+    bin_us: i64,
+    /// Host name.
+    host: Arc<str>,
+    /// Id of the boot; kernel addresses compare only within one.
+    boot: Option<Arc<str>>,
+    /// What the process belongs to: a label, else the name of the thread.
+    service: Arc<str>,
+    /// Version of the service, by label.
+    version: Option<Arc<str>>,
+    /// Unit of systemd.
+    unit: Option<Arc<str>>,
+    /// Id of the container.
+    container: Option<Arc<str>>,
+    /// Event that was sampled.
+    event: Arc<str>,
+    /// The stack, as in `frames` and `stacks`.
+    stack_id: i64,
+    /// Number of samples.
+    samples: i64,
+    /// What they stand for, in `weight_unit`.
+    weight: i64,
+    /// `us` (microseconds of a clock), `thousand` (thousands of the event), `one` (the event) or `sample`, where
+    /// recordings do not say what a sample stands for.
+    weight_unit: Arc<str>,
+    /// Id of the import or delivery that brought the row.
+    batch: i64,
+}
+
+table! {
+    /// A frame of a stack: a function, and for inlined functions one row each.
+    FrameRow = "frames", sorted by stack_id, depth, inline_depth;
+    /// The stack.
+    stack_id: i64,
+    /// 0 is where the sample was taken, 1 its caller, and so on.
+    depth: i64,
+    /// 0 is the function that holds the code; functions inlined there count up, the innermost last.
+    inline_depth: i64,
+    /// Build id of the module, hexadecimal.
+    build_id: Option<Arc<str>>,
+    /// Offset in the module's file, bytes; otherwise the address, where there is no function.
+    address: Option<i64>,
+    /// The function, demangled.
+    function: Option<Arc<str>>,
+    /// The module: path of the file, or a name in brackets.
+    module: Arc<str>,
+    /// Source file.
+    file: Option<Arc<str>>,
+    /// Source line.
+    line: Option<i64>,
+}
+
+table! {
+    /// A stack, once per file.
+    StackRow = "stacks", sorted by stack_id;
+    /// The stack: the first 8 bytes of its digest.
+    stack_id: i64,
+    /// 128 bits of BLAKE3 over build ids and offsets of its frames (names where there are no files), hexadecimal.
+    digest: Arc<str>,
+    /// Function where samples were taken, the innermost inlined one.
+    leaf: Option<Arc<str>>,
+    /// Module of that function.
+    leaf_module: Arc<str>,
+    /// Number of frames without inlined ones.
+    depth: i64,
+}
+
+table! {
+    /// What was recorded of a host in one bin, also where nothing ran: the denominator of all shares, and what was
+    /// lost.
+    IntervalRow = "intervals", sorted by host, start, event;
+    /// Start of the bin.
+    start: Timestamp,
+    /// Length of the bin, microseconds.
+    bin_us: i64,
+    /// Host name.
+    host: Arc<str>,
+    /// Id of the boot.
+    boot: Option<Arc<str>>,
+    /// Event.
+    event: Arc<str>,
+    /// CPUs that were online.
+    cpus: Option<i64>,
+    /// Microseconds of the bin in which the event was enabled.
+    recorded_us: i64,
+    /// Samples of all services.
+    samples: i64,
+    /// Samples lost; missing where nobody counted.
+    lost: Option<i64>,
+    /// Times that the kernel suspended sampling.
+    throttled: i64,
+    /// CPU time of the recorder itself, microseconds; missing where it is not known.
+    own_cpu_us: Option<i64>,
+    /// The program that recorded, and its version.
+    recorder: Option<Arc<str>>,
+    /// Id of the import or delivery.
+    batch: i64,
+}
+
+table! {
+    /// A host, once per boot and file.
+    HostRow = "hosts", sorted by host, seen;
+    /// When this was true.
+    seen: Timestamp,
+    /// Host name.
+    host: Arc<str>,
+    /// Id of the boot.
+    boot: Option<Arc<str>>,
+    /// Release of the kernel.
+    kernel: Option<Arc<str>>,
+    /// Machine name, as `uname -m` has it.
+    arch: Option<Arc<str>>,
+    /// CPU model.
+    cpu_model: Option<Arc<str>>,
+    /// CPUs that were online.
+    cpus: Option<i64>,
+    /// NUMA nodes.
+    nodes: Option<i64>,
+    /// Emulator, where the machine is emulated: its times and counts are the emulator's.
+    emulator: Option<Arc<str>>,
+}
+
+/// What is known of a table without a row of it.
+#[derive(Debug, Clone)]
+pub struct TableInfo {
+    /// Its name.
+    pub name: &'static str,
+    /// What a row stands for.
+    pub about: &'static str,
+    /// What its files are sorted by.
+    pub sorted_by: &'static [&'static str],
+    /// Its columns.
+    pub columns: fn() -> Vec<ColumnInfo>,
+    /// The schema of its files.
+    pub schema: fn() -> SchemaRef,
+}
+
+const fn info<T: TableRow>() -> TableInfo {
+    TableInfo {
+        name: T::NAME,
+        about: T::ABOUT,
+        sorted_by: T::SORTED_BY,
+        columns: T::columns,
+        schema: T::schema,
+    }
+}
+
+/// All tables.
+pub const TABLES: [TableInfo; 5] = [
+    info::<SampleRow>(),
+    info::<FrameRow>(),
+    info::<StackRow>(),
+    info::<IntervalRow>(),
+    info::<HostRow>(),
+];
