@@ -60,21 +60,37 @@ fn seconds<S: serde::Serializer>(duration: &Duration, serializer: S) -> Result<S
 /// # Errors
 /// If the value cannot be JSON, such as a map whose keys are no text.
 pub fn to_json<T: Serialize>(value: &T) -> Result<String, serde_json::Error> {
-    use std::fmt::Write as _;
-
     let text = serde_json::to_string_pretty(value)?;
     let mut out = String::with_capacity(text.len() + 1);
-    for c in text.chars() {
-        // Line feeds are the layout's: those inside strings are escaped already.
-        if c == '\n' || !is_unsafe(c) {
+    // Line feeds are the layout's: those inside strings are escaped already.
+    push_harmless(&mut out, &text, |c| c == '\n');
+    out.push('\n');
+    Ok(out)
+}
+
+/// Appends a JSON string whose value is `text`; what could act on a terminal is escaped as in [`to_json`].
+pub(crate) fn push_json_string(out: &mut String, text: &str) {
+    // Strings cannot fail to serialise.
+    let quoted = serde_json::to_string(text).unwrap_or_default();
+    push_harmless(out, &quoted, |_| false);
+}
+
+/// Appends JSON; characters that could act on a terminal stand in strings only, where each has an escape.
+fn push_harmless(out: &mut String, json: &str, is_layout: impl Fn(char) -> bool) {
+    use std::fmt::Write as _;
+
+    if !json.contains(is_unsafe) {
+        out.push_str(json);
+        return;
+    }
+    for c in json.chars() {
+        if is_layout(c) || !is_unsafe(c) {
             out.push(c);
         } else {
             // Writing to a String does not fail; all of these are below 0x10000.
             let _ = write!(out, "\\u{:04x}", u32::from(c));
         }
     }
-    out.push('\n');
-    Ok(out)
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use std::io;
 use pmuscope_profile::{ModuleOffset, Symbol};
 use rustc_hash::FxHashMap;
 
-use super::quote::json;
+use crate::envelope::push_json_string;
 use crate::escape;
 use crate::sheet::{Separator, push_field};
 
@@ -95,7 +95,7 @@ fn fill(out: &mut String, symbol: Option<&Symbol>, gap: NameGap) {
             let inlined = symbol.map(|symbol| &symbol.inlined[..]).unwrap_or_default();
             for (number, frame) in inlined.iter().rev().enumerate() {
                 out.push_str(if number == 0 { ",\"inlined\":[" } else { "," });
-                json(out, &frame.name);
+                push_json_string(out, &frame.name);
             }
             out.push_str(if inlined.is_empty() { "" } else { "]" });
         }
@@ -127,7 +127,7 @@ pub(super) fn source_line(symbol: &Symbol) -> Option<String> {
 
 fn json_or_null(out: &mut String, text: Option<&str>) {
     match text {
-        Some(text) => json(out, text),
+        Some(text) => push_json_string(out, text),
         None => out.push_str("null"),
     }
 }
@@ -154,7 +154,7 @@ mod tests {
         let names = Names::from_iter([(spot(1), Some(evil)), (spot(2), None)]);
         let mut out = Vec::new();
         draft.write(&names, &mut out).unwrap();
-        let expected = "<a,\\x1b\"b|\"a,\\\\x1b\\\"b\"|\"a,\\x1b\"\"b\">\n<[unknown]|null|>\n";
+        let expected = "<a,\\x1b\"b|\"a,\\u001b\\\"b\"|\"a,\\x1b\"\"b\">\n<[unknown]|null|>\n";
         assert_eq!(String::from_utf8(out).unwrap(), expected);
         assert_eq!((draft.text.len(), draft.spots().count()), (0, 0));
     }

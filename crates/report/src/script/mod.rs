@@ -8,7 +8,6 @@ mod dump;
 mod fields;
 #[cfg(feature = "parquet")]
 mod parquet;
-mod quote;
 mod record;
 mod rows;
 #[cfg(test)]

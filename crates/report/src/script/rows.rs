@@ -3,10 +3,10 @@
 use pmuscope_perfdata::reader::{Event, ReadValues, Registers};
 
 use super::draft::{Draft, NameGap};
-use super::quote::json;
 use super::text::branch_flags;
 use super::value::{NamedValue, ScriptValue, id, json_pairs, number, or_none};
 use super::{Field, Fields, SCRIPT_SCHEMA, SampleView, Step};
+use crate::envelope::push_json_string;
 use crate::sheet::{Separator, push_field};
 
 /// A field that needs no name of a function.
@@ -107,7 +107,7 @@ pub(super) fn json_sample(draft: &mut Draft, view: &SampleView<'_>, fields: &Fie
     draft.text.push_str("{\"type\":\"sample\"");
     for field in fields.iter() {
         draft.text.push(',');
-        json(&mut draft.text, field.name());
+        push_json_string(&mut draft.text, field.name());
         draft.text.push(':');
         match (field, view.place) {
             (Field::Sym, Some(place)) => {

@@ -149,8 +149,8 @@ fn samples_as_text() {
 fn samples_for_programs() {
     insta::assert_snapshot!(printed(Form::Json, "+srcline,+addr,+weight"), @r#"
     {"schema":"pmuscope/script/1","type":"recording","file":"x.data","events":["cpu-clock"]}
-    {"type":"sample","comm":"sh\\x1b[1m","tid":8,"cpu":3,"time":12345678901,"period":4000,"event":"cpu-clock","addr":"0xdada","weight":null,"ip":"0x1010","sym":"eval","dso":"/bin/da,sh","srcline":"sh.c:3","callchain":[{"ip":"0x1010","sym":"eval","dso":"/bin/da,sh","srcline":"sh.c:3"},{"ip":"0x1020","sym":"main","inlined":["peek<int, 2>"],"dso":"/bin/da,sh","srcline":"sh.c:9"},{"ip":"0x9999","sym":null,"dso":"[unknown]","srcline":null}]}
-    {"type":"sample","comm":"sh\\x1b[1m","tid":8,"cpu":3,"time":12345678901,"period":4000,"event":"cpu-clock","addr":"0xdada","weight":null,"ip":"0x1010","sym":"eval","dso":"/bin/da,sh","srcline":"sh.c:3"}
+    {"type":"sample","comm":"sh\u001b[1m","tid":8,"cpu":3,"time":12345678901,"period":4000,"event":"cpu-clock","addr":"0xdada","weight":null,"ip":"0x1010","sym":"eval","dso":"/bin/da,sh","srcline":"sh.c:3","callchain":[{"ip":"0x1010","sym":"eval","dso":"/bin/da,sh","srcline":"sh.c:3"},{"ip":"0x1020","sym":"main","inlined":["peek<int, 2>"],"dso":"/bin/da,sh","srcline":"sh.c:9"},{"ip":"0x9999","sym":null,"dso":"[unknown]","srcline":null}]}
+    {"type":"sample","comm":"sh\u001b[1m","tid":8,"cpu":3,"time":12345678901,"period":4000,"event":"cpu-clock","addr":"0xdada","weight":null,"ip":"0x1010","sym":"eval","dso":"/bin/da,sh","srcline":"sh.c:3"}
     "#);
     insta::assert_snapshot!(printed(Form::Csv, "+srcline,+addr,+weight"), @r#"
     comm,tid,cpu,time,period,event,addr,weight,ip,sym,dso,srcline,callchain
@@ -220,9 +220,9 @@ fn records_as_text_and_json() {
      -     -     0.000000: PERF_RECORD_MMAP 7/8: [0x1000(0x2000) @ 0x0]: r /bin/\x07
     "#);
     insta::assert_snapshot!(json, @r#"
-    {"type":"mmap","time":1000000001,"cpu":1,"by_pid":7,"by_tid":8,"by_comm":"sh","pid":7,"tid":8,"start":"0x1000","len":"0x2000","pgoff":"0x0","executable":false,"filename":"/bin/\\x07","build_id":null}
-    {"type":"mmap2","time":1000000001,"cpu":1,"by_pid":7,"by_tid":8,"by_comm":"sh","pid":7,"tid":8,"start":"0x1000","len":"0x2000","pgoff":"0x0","executable":false,"filename":"/bin/\\x07","build_id":null,"major":8,"minor":1,"inode":77,"generation":9,"prot":"0x5","flags":"0x2"}
-    {"type":"mmap2","time":1000000001,"cpu":1,"by_pid":7,"by_tid":8,"by_comm":"sh","pid":7,"tid":8,"start":"0x1000","len":"0x2000","pgoff":"0x0","executable":false,"filename":"/bin/\\x07","build_id":"ab01","prot":"0x5","flags":"0x2"}
+    {"type":"mmap","time":1000000001,"cpu":1,"by_pid":7,"by_tid":8,"by_comm":"sh","pid":7,"tid":8,"start":"0x1000","len":"0x2000","pgoff":"0x0","executable":false,"filename":"/bin/\u0007","build_id":null}
+    {"type":"mmap2","time":1000000001,"cpu":1,"by_pid":7,"by_tid":8,"by_comm":"sh","pid":7,"tid":8,"start":"0x1000","len":"0x2000","pgoff":"0x0","executable":false,"filename":"/bin/\u0007","build_id":null,"major":8,"minor":1,"inode":77,"generation":9,"prot":"0x5","flags":"0x2"}
+    {"type":"mmap2","time":1000000001,"cpu":1,"by_pid":7,"by_tid":8,"by_comm":"sh","pid":7,"tid":8,"start":"0x1000","len":"0x2000","pgoff":"0x0","executable":false,"filename":"/bin/\u0007","build_id":"ab01","prot":"0x5","flags":"0x2"}
     {"type":"comm","time":1000000001,"cpu":1,"by_pid":7,"by_tid":8,"by_comm":"sh","pid":7,"tid":8,"comm":"ls","exec":true}
     {"type":"fork","time":1000000001,"cpu":1,"by_pid":7,"by_tid":8,"by_comm":"sh","pid":9,"tid":9,"ppid":7,"ptid":8}
     {"type":"switch_cpu_wide","time":1000000001,"cpu":1,"by_pid":7,"by_tid":8,"by_comm":"sh","out":true,"preempted":true,"other_pid":1,"other_tid":2}

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::quote::json;
+use crate::envelope::push_json_string;
 use crate::escape_bytes;
 
 /// A value.
@@ -70,11 +70,11 @@ impl ScriptValue<'_> {
             Self::Address(address) => write!(out, "\"{address:#x}\""),
             Self::Flag(flag) => write!(out, "{flag}"),
             Self::Word(word) => {
-                json(out, word);
+                push_json_string(out, word);
                 Ok(())
             }
             Self::Text(text) => {
-                json(out, &String::from_utf8_lossy(text));
+                push_json_string(out, &String::from_utf8_lossy(text));
                 Ok(())
             }
             Self::Bytes(bytes) => {
@@ -106,7 +106,7 @@ impl ScriptValue<'_> {
 pub(super) fn json_pairs(out: &mut String, pairs: &[NamedValue<'_>]) {
     for (number, (name, value)) in pairs.iter().enumerate() {
         out.push_str(if number == 0 { "" } else { "," });
-        json(out, name);
+        push_json_string(out, name);
         out.push(':');
         value.json(out);
     }
@@ -149,7 +149,7 @@ mod tests {
         is(ScriptValue::None, "-", "null");
         is(ScriptValue::Number(u64::MAX), "18446744073709551615", "\"18446744073709551615\"");
         is(ScriptValue::Address(255), "0xff", "\"0xff\"");
-        is(ScriptValue::Text(b"a\x1bb"), "a\\x1bb", "\"a\\\\x1bb\"");
+        is(ScriptValue::Text(b"a\x1bb"), "a\\x1bb", "\"a\\u001bb\"");
         is(ScriptValue::Bytes(&[1, 0xab]), "01ab", "\"01ab\"");
         let list = ScriptValue::List(vec![ScriptValue::Signed(-1), ScriptValue::Flag(true)]);
         is(list, "-1,yes", "[-1,true]");
