@@ -167,12 +167,15 @@ fn what_cannot_be_looked_at_is_named() {
         .complains("Try: pmuscope numa advise -- COMMAND, or -p PID");
 }
 
-/// A shell that is busy for longer than it takes to choose a process, and then waits for what works.
+/// A shell that is busy for longer than it takes to choose a process, and then waits for what works: 4 s of CPU time,
+/// however long a busy machine takes for them.
 #[test]
 fn a_process_that_works_later_than_the_choice_is_named() {
     let scratch = Scratch::new();
     let busy = "(sleep 1.3; : > ready) & while [ ! -e ready ]; do :; done";
-    let script = format!("{busy}; \"$0\" workload memory --seconds 2.5 --process 4M >&2");
+    let script = format!(
+        "{busy}; (ulimit -t 4; \"$0\" workload memory --seconds 100 --process 4M) >&2; true"
+    );
     let own = env!("CARGO_BIN_EXE_pmuscope");
     let advice = scratch.pmuscope(["numa", "advise", "--", "sh", "-c", &script, own]);
     advice
