@@ -73,6 +73,8 @@ fn the_whole_machine_has_cpus_and_nodes() {
     skip_unless!(need_root_clock());
     let scratch = Scratch::new();
     let rate = rate(500);
+    // A CPU that is idle all the time may have no sample.
+    let busy: Vec<Started> = crate::recording::online().iter().map(busy_on).collect();
     let how = ["top", "--once", "-e", "cpu-clock", "-F", &rate, "-d", "0.5"];
     let with_json = scratch.pmuscope(how.iter().chain(&["--json"]));
     is_documented("top", &with_json.exits(0).stdout);
@@ -84,6 +86,14 @@ fn the_whole_machine_has_cpus_and_nodes() {
     assert_eq!(rows(&top, "cpus").len(), crate::recording::online().iter().count());
     let text = scratch.pmuscope(how.iter().chain(&["--by", "cpu"]));
     text.exits(0).prints("NUMA node  CPU\n").prints("overhead: ").prints("lost 0");
+    drop(busy);
+}
+
+/// A loop that runs on this CPU only.
+fn busy_on(cpu: u32) -> Started {
+    let (cpu, endless) = (cpu.to_string(), "while :; do :; done");
+    let mut command = std::process::Command::new("taskset");
+    Started::of(command.args(["-c", &cpu, "sh", "-c", endless]).stdin(std::process::Stdio::null()))
 }
 
 #[test]
