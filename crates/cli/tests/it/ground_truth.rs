@@ -154,7 +154,7 @@ fn several_processes_for(seconds: u64) {
 #[test]
 fn windows_of_several_processes_are_as_asked() {
     skip_unless!(need_pmu_guest());
-    several_processes_for(15);
+    several_processes_for(6);
 }
 
 #[test]

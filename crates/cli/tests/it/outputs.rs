@@ -115,7 +115,8 @@ fn folded_stacks_are_infernos() {
 }
 
 #[test]
-fn go_tool_pprof_reads_the_profile() {
+fn full_go_tool_pprof_reads_the_profile() {
+    skip_unless!(need_full());
     skip_unless!(need_perf());
     skip_unless!(need_program("go", "version"));
     skip_unless!(need_c_compiler());
