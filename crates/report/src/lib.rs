@@ -50,7 +50,7 @@ pub use diff::DiffView;
 pub use document::{Document, RecordingView};
 pub use envelope::{Envelope, Tool, to_json};
 pub use escape::{escape, escape_bytes, escape_lines};
-pub use events::{Here, LIST_SCHEMA, ListReport, ListView, details_text, list_text};
+pub use events::{Here, ListView};
 pub use flame::{Flame, FlameLimits, FlatRow, Frame, Legend, Painter, Tint, flame_svg};
 pub use guests::guests_text;
 pub use html::{Fact, PageLimits, Summary, html_page};
@@ -74,7 +74,7 @@ pub use report::Report;
 pub use sheet::Separator;
 #[cfg(feature = "screen")]
 pub use top::{Key, Next, Screen};
-pub use top::{TOP_SCHEMA, TopBy, TopReport, TopView, top_text};
+pub use top::{TopBy, TopReport, TopView};
 pub use topdown::sweep_text;
 pub use views::{
     AnnotateView, EventRows, ROWS_SCHEMA, RowsBy, RowsReport, TreeLimits, accesses, balance_text,

@@ -8,14 +8,11 @@ use pmuscope_counters::{Host, Kernel, errno_name, open_refusal};
 use pmuscope_events::inventory::{Offer, OfferGroup, inventory, of_other_cpus};
 use pmuscope_events::{Event, MachineCatalog};
 use pmuscope_machine::Machine;
-use pmuscope_report::{
-    Here, LIST_SCHEMA, ListReport, ListView, details_text, escape, list_text, number,
-};
+use pmuscope_report::{Here, ListView, escape, number};
 use regex::RegexBuilder;
 
 use super::event_lists::EventListArgs;
-use crate::commands::doctor;
-use crate::commands::output::{Format, OutputArgs, forms};
+use crate::commands::output::{OutputArgs, forms};
 use crate::exit::{Exit, bad_input, not_possible};
 
 /// This process.
@@ -23,7 +20,7 @@ const SELF: i32 = 0;
 /// Any process, or any CPU.
 const ANY: i32 = -1;
 
-forms!(ListFormats: Text Json, "pmuscope/list/1");
+forms!(ListFormats: Text Json Csv Tsv, "pmuscope/list/1");
 
 /// Categories of perf list, which are shown whole instead of by name.
 const CATEGORIES: [(&str, OfferGroup); 10] = [
@@ -115,12 +112,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
             ),
         }
     }
-    let view = ListView { pattern: args.pattern.as_deref(), rows, lists: from, notes };
-    let facts = (form.format == Format::Json).then(doctor::facts).transpose()?;
-    let text = if args.details { details_text } else { list_text };
-    form.either((LIST_SCHEMA, facts.as_ref()), &exit, ListReport::new(&view), |style| {
-        text(&view, style)
-    })?;
+    let (pattern, details) = (args.pattern.as_deref(), args.details);
+    let view = ListView { pattern, rows, lists: from, notes, details };
+    form.show(&view, &exit)?;
     Ok(exit)
 }
 

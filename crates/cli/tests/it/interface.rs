@@ -74,6 +74,11 @@ fn columns_of_csv_are_those_of_the_list() {
     record("group.data", &["-e", "{cpu-clock,page-faults}:S"]);
 
     let tables: &[&[&str]] = &[
+        &["list", "software"],
+        &["numa", "show"],
+        &["numa", "simulate", "--runs", "1"],
+        &["top", "--once", "-e", "cpu-clock", "-d", "200ms"],
+        &["top", "--once", "-e", "cpu-clock", "-d", "200ms", "--by", "cpu"],
         &["report", "-i", "a.data"],
         &["report", "-i", "a.data", "--by", "command,cpu"],
         &["report", "-i", "a.data", "--by", "module", "--group"],

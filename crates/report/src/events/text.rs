@@ -1,13 +1,13 @@
 //! The same for people: a table for each kind, reasons below it.
 
 use pmuscope_events::inventory::{Offer, OfferGroup};
-use pmuscope_events::lists::Precision;
 
+use super::sheet::{EventRow, Reasons, needs, sheet};
 use super::{Here, ListView};
 use crate::escape;
 use crate::number::{agree, count, counted};
 use crate::style::{Paint, Style, wrap};
-use crate::table::{Cell, Column, Table};
+use crate::table::{Column, Table};
 
 const GROUPS: [(OfferGroup, &str); 7] = [
     (OfferGroup::Hardware, "Hardware events"),
@@ -18,32 +18,26 @@ const GROUPS: [(OfferGroup, &str); 7] = [
     (OfferGroup::Tracepoint, "Tracepoint events"),
     (OfferGroup::Syntax, "Events without a name"),
 ];
-/// Name, unit, whether it can be counted, encoding, constraints, description.
-const COLUMNS: usize = 6;
-/// Units that are named in a table; of more only the first, and how many.
-const UNITS: usize = 2;
 
 /// One line for each event.
-#[must_use]
-pub fn list_text(view: &ListView<'_>, style: &Style) -> String {
+pub(super) fn list_text(view: &ListView<'_>, style: &Style) -> String {
     let mut out = head(view, style);
-    let mut reasons: Vec<&str> = Vec::new();
+    let of = |group: OfferGroup| view.rows.iter().filter(move |(offer, _)| offer.group == group);
+    let reasons = Reasons::of(GROUPS.iter().flat_map(|(group, _)| of(*group)));
     for (group, title) in GROUPS {
-        let of_group = view.rows.iter().filter(|(offer, _)| offer.group == group);
-        let rows: Vec<[Cell; COLUMNS]> =
-            of_group.map(|(offer, here)| line(offer, here, &mut reasons)).collect();
+        let rows: Vec<&EventRow> = of(group).collect();
         if !rows.is_empty() {
             out.push('\n');
             out.push_str(&style.paint(Paint::Bold, title));
             out.push('\n');
-            out.push_str(&table(rows).render(style));
+            out.push_str(&sheet(rows, &reasons).text(style));
         }
     }
-    if !reasons.is_empty() {
+    if !reasons.all.is_empty() {
         out.push('\n');
     }
-    for (number, reason) in reasons.iter().enumerate() {
-        let mark = format!("[{}] ", number + 1);
+    for (number, reason) in (1..).zip(&reasons.all) {
+        let mark = format!("[{number}] ");
         let text = format!("{mark}{}", escape(reason));
         out.push_str(&style.text(&wrap(&text, style.width, mark.len())));
         out.push('\n');
@@ -53,8 +47,7 @@ pub fn list_text(view: &ListView<'_>, style: &Style) -> String {
 }
 
 /// Everything that is known of each event.
-#[must_use]
-pub fn details_text(view: &ListView<'_>, style: &Style) -> String {
+pub(super) fn details_text(view: &ListView<'_>, style: &Style) -> String {
     let mut out = head(view, style);
     for (offer, here) in &view.rows {
         out.push('\n');
@@ -129,83 +122,6 @@ fn head(view: &ListView<'_>, style: &Style) -> String {
     format!("{}\n", wrap(&style.text(&parts.join(" · ")), style.width, 2))
 }
 
-/// Columns without any text are left out.
-fn table(rows: Vec<[Cell; COLUMNS]>) -> Table {
-    let mut columns = vec![
-        Column::text("name").shrink_to(32),
-        Column::text("PMU").shrink_to(8).optional(2),
-        Column::text("here"),
-        Column::text("encoding").shrink_end().optional(3),
-        Column::text("needs").shrink_end().optional(1),
-        Column::text("description").shrink_end(),
-    ];
-    let used: [bool; COLUMNS] =
-        std::array::from_fn(|column| rows.iter().any(|row| !row[column].is_empty()));
-    let mut at = used.iter();
-    columns.retain(|_| at.next() == Some(&true));
-    let mut table = Table::new(columns).indent(2);
-    for row in rows {
-        let kept = row.into_iter().zip(used).filter(|(_, used)| *used);
-        table.row(kept.map(|(cell, _)| cell));
-    }
-    table
-}
-
-fn line<'a>(offer: &Offer, here: &'a Here, reasons: &mut Vec<&'a str>) -> [Cell; COLUMNS] {
-    let synonym = offer.synonym.map_or_else(String::new, |name| format!(", {name}"));
-    let here = match here {
-        Here::Yes => Cell::new("yes"),
-        Here::NotTried => Cell::new("-"),
-        Here::No(why) => {
-            let number = reasons.iter().position(|reason| reason == why).unwrap_or_else(|| {
-                reasons.push(why);
-                reasons.len() - 1
-            });
-            Cell::new(format!("no [{}]", number + 1)).paint(Paint::Warn)
-        }
-    };
-    [
-        Cell::new(format!("{}{synonym}", escape(&offer.name))),
-        Cell::new(units(offer)),
-        here,
-        Cell::new(offer.encoding.as_deref().map_or("".into(), escape)),
-        Cell::new(needs(offer)),
-        Cell::new(described(offer)),
-    ]
-}
-
-fn units(offer: &Offer) -> String {
-    match &offer.units[..] {
-        [] => "-".to_owned(),
-        few if few.len() <= UNITS => escape(&few.join(", ")).into_owned(),
-        [first, rest @ ..] => format!("{} and {} more", escape(first), rest.len()),
-    }
-}
-
-/// Constraints, in words.
-fn needs(offer: &Offer) -> String {
-    let mut words: Vec<String> = Vec::new();
-    words
-        .extend(offer.constraint.as_ref().map(ToString::to_string).filter(|text| !text.is_empty()));
-    if offer.precision == Some(Precision::Must) {
-        words.push("PEBS".to_owned());
-    }
-    words.extend(offer.filter.as_ref().map(|filter| format!("filter {}", escape(filter))));
-    if offer.deprecated {
-        words.push("deprecated".to_owned());
-    }
-    words.join(" · ")
-}
-
-fn described(offer: &Offer) -> String {
-    let brief = offer.brief.as_deref().map_or_else(String::new, |brief| escape(brief).into_owned());
-    match &offer.unit {
-        Some(unit) if brief.is_empty() => format!("in {}", escape(unit)),
-        Some(unit) => format!("{brief} (in {})", escape(unit)),
-        None => brief,
-    }
-}
-
 fn notes(view: &ListView<'_>, style: &Style, out: &mut String) {
     for note in &view.notes {
         let text = format!("note: {}", escape(note));
@@ -218,6 +134,9 @@ fn notes(view: &ListView<'_>, style: &Style, out: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::Report as _;
+    use crate::sheet::Separator;
+    use pmuscope_events::lists::Precision;
     use pmuscope_events::schedule::{Constraint, Extra};
 
     fn offer(name: &str, group: OfferGroup) -> Offer {
@@ -260,13 +179,14 @@ mod tests {
             ],
             lists: Some(("/lists".into(), 1234)),
             notes: vec!["tracepoints: no right".into()],
+            details: false,
         }
     }
 
     #[test]
     fn a_table_for_each_kind_and_reasons_below() {
-        crate::widths::fits("events-text", |style| list_text(&view(), style));
-        insta::assert_snapshot!(list_text(&view(), &Style::PLAIN), @r"
+        crate::widths::fits("events-text", |style| view().text(style));
+        insta::assert_snapshot!(view().text(&Style::PLAIN), @r"
         3 events match c · 2 not countable here · event lists: /lists (1,234 events for this CPU)
 
         Hardware events
@@ -283,6 +203,16 @@ mod tests {
 
         note: tracepoints: no right
         ");
+    }
+
+    #[test]
+    fn events_are_rows_for_scripts() {
+        insta::assert_snapshot!(view().delimited(Separator::Comma).unwrap(), @r#"
+        name,synonym,kind,pmus,encoding,description,details,scale,unit,precise,period,filter,errata,deprecated,countable,why
+        cycles,cpu-cycles,hardware,cpu,"type=0,config=0x0",,,,,,,,,false,false,no right
+        LATENCY,,list,cpu,"event=0xcd,umask=0x1,ldlat=0x4",Loads above 4 cycles,Loads that took more than 4 cycles.,,,must,100003,,,true,false,needs a PEBS threshold
+        READ\x1b,,list,box_0;box_1;box_2;box_3,,,,0.0000625,MiB,,,,,false,true,
+        "#);
     }
 
     #[test]

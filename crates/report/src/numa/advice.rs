@@ -6,7 +6,8 @@ use pmuscope_numa::advise::{Advice, Cost, Evidence, Gathered, NodeEvidence, Sugg
 use serde::Serialize;
 
 use crate::doctor::section::{FactList, join};
-use crate::{Cell, Column, Paint, Style, Table, escape, escape_bytes, number, wrap, wrap_lines};
+use crate::sheet::{Field, Separator, Sheet};
+use crate::{Paint, Style, escape, escape_bytes, number, wrap, wrap_lines};
 
 /// An advice with all that it rests on.
 #[derive(Debug, Serialize)]
@@ -107,6 +108,10 @@ impl Report for AdviceReport<'_> {
 
     fn json(&self) -> impl Serialize {
         self
+    }
+
+    fn delimited(&self, separator: Separator) -> Option<String> {
+        Some(node_sheet(self).delimited(separator))
     }
 }
 
@@ -216,45 +221,56 @@ fn how(verdict: &Verdict) -> String {
 }
 
 fn nodes(report: &AdviceReport<'_>, style: &Style) -> String {
-    let evidence = report.evidence;
-    let mut table = Table::new([
-        Column::number("node"),
-        Column::number("CPUs").optional(4),
-        Column::number("busy").optional(3),
-        Column::number("own"),
-        Column::number("others").optional(2),
-        Column::number("own memory"),
-        Column::number("share"),
-        Column::number("free").optional(1),
-        Column::number("bandwidth").optional(5),
-        Column::text("allowed CPUs").shrink_end(),
-    ])
-    .indent(2);
-    let all = evidence.bytes();
-    let cpus = |value: f64| number::fixed(value, 2);
-    for node in &evidence.nodes {
-        let share = (all > 0.0).then(|| node.own_bytes / all);
-        table.row([
-            Cell::new(node.id.to_string()),
-            Cell::new(number::count(node.cpus)),
-            Cell::measured(node.busy_cpus, cpus),
-            Cell::new(cpus(node.own_cpus)),
-            Cell::measured(node.others_cpus(), cpus),
-            Cell::new(size(node.own_bytes)),
-            Cell::measured(share, |share| number::percent(share, 1)),
-            Cell::measured(node.free_bytes, number::bytes),
-            Cell::measured(node.bandwidth, |rate| format!("{}/s", size(rate))),
-            Cell::new(places(node)),
-        ]);
-    }
     let title = format!(
         "NUMA nodes: busy CPUs and memory, means over {}",
-        number::duration(evidence.seconds)
+        number::duration(report.evidence.seconds)
     );
-    format!("{}\n{}", style.paint(Paint::Bold, &title), table.render(style))
+    format!("{}\n{}", style.paint(Paint::Bold, &title), node_sheet(report).text(style))
 }
 
-fn places(node: &NodeEvidence) -> String {
+/// What each node has and does.
+fn node_sheet<'a>(report: &AdviceReport<'a>) -> Sheet<'a> {
+    type Row = NodeEvidence;
+    let (nodes, all) = (&report.evidence.nodes, report.evidence.bytes());
+    let share = move |node: &Row| (all > 0.0).then(|| node.own_bytes / all);
+    // Two decimals: hundredths of a CPU are what a short look can tell.
+    let cpus = |key, get: fn(&Row) -> Option<f64>| {
+        Field::number(key, get)
+            .shown_if_known(move |node| get(node).map(|cpus| number::fixed(cpus, 2)))
+    };
+    let bytes = |key, get: fn(&Row) -> Option<f64>| {
+        Field::number(key, get).shown_if_known(move |node| get(node).map(size))
+    };
+    let fields = vec![
+        Field::id("node", |node: &'a Row| Some(node.id)),
+        Field::count("cpus", |node: &Row| node.cpus).head("CPUs").optional(4),
+        cpus("busy_cpus", |node| node.busy_cpus).head("busy").optional(3),
+        cpus("own_cpus", |node| Some(node.own_cpus)).head("own"),
+        cpus("others_cpus", NodeEvidence::others_cpus).head("others").optional(2),
+        bytes("own_bytes", |node| Some(node.own_bytes)).head("own memory"),
+        Field::part("share", share)
+            .head("share")
+            .shown_if_known(move |node| share(node).map(|share| number::percent(share, 1)))
+            .column("own_bytes_share"),
+        Field::count("free_bytes", |node: &Row| node.free_bytes)
+            .head("free")
+            .shown_if_known(|node| node.free_bytes.map(number::bytes))
+            .optional(1),
+        Field::number("bandwidth", |node: &Row| node.bandwidth)
+            .shown_if_known(|node| node.bandwidth.map(|rate| format!("{}/s", size(rate))))
+            .optional(5),
+        Field::text("allowed_cpus", |node: &'a Row| {
+            Some(&*node.cpu_list).filter(|list| !list.is_empty())
+        })
+        .head("allowed CPUs")
+        .shown_as(|node| allowed(node).into())
+        .sentence(),
+        Field::flag("may_take", |node: &Row| node.may_take).column("memory_allowed").for_programs(),
+    ];
+    Sheet::new(fields, nodes, nodes.len()).by_another_order().indented()
+}
+
+fn allowed(node: &NodeEvidence) -> String {
     let cpus = if node.cpu_list.is_empty() { "-" } else { &node.cpu_list };
     match node.may_take {
         true => cpus.to_owned(),

@@ -7,6 +7,8 @@ use pmuscope_numa::advise::{Cost, Evidence, Gathered, NodeEvidence, commands, ju
 use super::AdviceReport;
 use super::advice::advice_text;
 use crate::Style;
+use crate::report::Report as _;
+use crate::sheet::Separator;
 
 fn node(id: u32, own_cpus: f64, mib: f64) -> NodeEvidence {
     NodeEvidence {
@@ -60,6 +62,18 @@ fn page(gathered: &Gathered, emulator: Option<&str>, style: &Style) -> String {
     let advice = judge(&gathered.evidence);
     let commands = commands(&advice.verdict, &gathered.evidence, 4711, &|_| true);
     advice_text(&AdviceReport::new(4711, gathered, &advice, &commands, emulator), style)
+}
+
+#[test]
+fn nodes_are_rows_for_scripts() {
+    let gathered = apart();
+    let advice = judge(&gathered.evidence);
+    let report = AdviceReport::new(4711, &gathered, &advice, &[], None);
+    insta::assert_snapshot!(report.delimited(Separator::Comma).unwrap(), @"
+    node,cpus,busy_cpus,own_cpus,others_cpus,own_bytes,own_bytes_share,free_bytes,bandwidth,allowed_cpus,memory_allowed
+    0,4,2.23,1.98,0.25,12582912,0.022900763358778626,12884901888,,0-3,true
+    1,4,0.25,0,0.25,536870912,0.9770992366412213,12884901888,,4-7,true
+    ");
 }
 
 #[test]

@@ -8,7 +8,8 @@ use pmuscope_numa::balance::{Action, BalanceSummary, Ended, ProcessSummary, name
 use serde::{Serialize, Serializer};
 
 use crate::doctor::section::join;
-use crate::{Cell, Column, Style, Table, escape, number, wrap_lines};
+use crate::sheet::{Field, Separator, Sheet};
+use crate::{Style, escape, number, wrap_lines};
 
 /// Schema of what `pmuscope numa balance` prints as JSON.
 const NUMA_BALANCE_SCHEMA: &str = "pmuscope/numa-balance/1";
@@ -76,7 +77,7 @@ pub(super) fn balanced_text(balanced: &Balanced<'_>, style: &Style) -> String {
     let mut text = headline(balanced);
     if !balanced.summary.processes.is_empty() {
         text += "\n";
-        text += &processes(balanced, style);
+        text += &processes(balanced).text(style);
     }
     text += &left_alone(balanced);
     let steps = &balanced.summary.plan.steps;
@@ -154,33 +155,34 @@ fn ended(ended: Ended) -> &'static str {
     }
 }
 
-fn processes(balanced: &Balanced<'_>, style: &Style) -> String {
-    let mut table = Table::new([
-        Column::number("process"),
-        Column::text("name").shrink(),
-        Column::number("locality before"),
-        Column::number("after"),
-        Column::number("moved"),
-        Column::number("stayed"),
-        Column::text("threads"),
-    ]);
-    let share = |share: Option<f64>| Cell::measured(share, |share| number::fixed(share, 2));
-    for process in &balanced.summary.processes {
-        let name = balanced.names.get(&process.pid).map_or("-", String::as_str);
-        table.row([
-            Cell::new(process.pid.to_string()),
-            Cell::new(escape(name)),
-            share(process.before),
-            share(process.after),
-            Cell::new(number::bytes(process.moved)),
-            Cell::new(number::bytes(process.stayed)),
-            Cell::new(process.nodes.as_ref().map_or_else(
-                || "left alone".to_owned(),
-                |nodes| format!("were on {}", names(nodes)),
-            )),
-        ]);
-    }
-    table.render(style)
+/// Where memory was and is, and what it took.
+fn processes<'a>(balanced: &Balanced<'a>) -> Sheet<'a> {
+    type Row = ProcessSummary;
+    let (names_of, all) = (balanced.names, &balanced.summary.processes);
+    let locality = |key, get: fn(&Row) -> Option<f64>| {
+        Field::number(key, get)
+            .shown_if_known(move |process| get(process).map(|share| number::fixed(share, 2)))
+    };
+    let bytes = |key, get: fn(&Row) -> u64| {
+        Field::count(key, get).shown_as(move |process| number::bytes(get(process)).into())
+    };
+    let threads = |process: &Row| process.nodes.as_ref().map(|nodes| names(nodes));
+    let fields = vec![
+        Field::id("process", |process: &'a Row| Some(process.pid)),
+        Field::text("name", |process: &Row| names_of.get(&process.pid).map(String::as_str)),
+        locality("locality_before", |process| process.before).head("locality before"),
+        locality("locality_after", |process| process.after).head("after"),
+        bytes("moved_bytes", |process| process.moved).head("moved"),
+        bytes("stayed_bytes", |process| process.stayed).head("stayed"),
+        Field::text("threads_were_on", threads)
+            .head("threads")
+            .shown_as(move |process| match threads(process) {
+                Some(nodes) => format!("were on {nodes}").into(),
+                None => "left alone".into(),
+            })
+            .rigid(),
+    ];
+    Sheet::new(fields, all, all.len()).by_another_order()
 }
 
 /// A step as a sentence.
@@ -274,6 +276,10 @@ impl Report for Balanced<'_> {
     fn json(&self) -> impl Serialize {
         self
     }
+
+    fn delimited(&self, separator: Separator) -> Option<String> {
+        Some(processes(self).delimited(separator))
+    }
 }
 
 #[cfg(test)]
@@ -321,6 +327,10 @@ mod tests {
     }
 
     fn text(dry_run: bool) -> String {
+        balanced(dry_run, |balanced| balanced.text(&Style::PLAIN))
+    }
+
+    fn balanced(dry_run: bool, shown: impl FnOnce(&Balanced<'_>) -> String) -> String {
         let summary = summary();
         let names = [(4711, "bench".to_owned())].into();
         let balanced = Balanced {
@@ -335,7 +345,17 @@ mod tests {
             cost_s: 0.2,
             emulator: Some("QEMU TCG"),
         };
-        balanced_text(&balanced, &Style::PLAIN)
+        shown(&balanced)
+    }
+
+    #[test]
+    fn processes_are_rows_for_scripts() {
+        let table = balanced(false, |one| one.delimited(Separator::Comma).unwrap());
+        insta::assert_snapshot!(table, @"
+        process,name,locality_before,locality_after,moved_bytes,stayed_bytes,threads_were_on
+        4711,bench,0.5,1,33554432,4096,node 1
+        4712,,,,0,4096,
+        ");
     }
 
     #[test]

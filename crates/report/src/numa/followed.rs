@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::MIB;
 use crate::section::Section;
-use crate::sheet::{Field, FieldKind, Sheet, Value};
+use crate::sheet::{Field, FieldKind, Separator, Sheet, SheetForm, Value};
 use crate::{Style, escape, number, wrap, wrap_lines};
 
 /// Rows of the table over time.
@@ -187,8 +187,15 @@ struct LookRow<'a> {
     since: &'a [Observation],
 }
 
+/// Forms with room for a column per node.
+const NOT_TEXT: &[SheetForm] = &[SheetForm::Page, SheetForm::Delimited];
+
 /// Looks over time, those at these positions.
 pub(super) fn looks<'b>(followed: &Followed<'_>, at: &[usize]) -> Section<'b> {
+    Section::new("looks", "Snapshots").sheet(look_sheet(followed, at))
+}
+
+fn look_sheet<'b>(followed: &Followed<'_>, at: &[usize]) -> Sheet<'b> {
     type Row<'a> = LookRow<'a>;
     let begins = std::iter::once(0).chain(at.iter().map(|at| at + 1));
     let row = |(begin, &at): (usize, &usize)| LookRow {
@@ -211,34 +218,37 @@ pub(super) fn looks<'b>(followed: &Followed<'_>, at: &[usize]) -> Section<'b> {
         Some(sum(row.since, |counters| counters.pages_migrated)? as f64 * page_bytes() / MIB)
     };
     let mut fields = vec![
-        Field::number("time s", |row: &Row<'_>| Some(row.look.at_s))
+        Field::number("time_s", |row: &Row<'_>| Some(row.look.at_s))
+            .head("time s")
             .shown_as(move |row| time(row).into()),
         locality("locality", |row: &Row<'_>| row.look.locality),
-        half(|row: &Row<'_>| row.look.locality),
+        half("locality_margin", |row: &Row<'_>| row.look.locality),
     ];
     fields.extend(by_node(|row: &Row<'_>| (row.look.threads(), row.look.bytes())));
     for (at, node) in followed.nodes.iter().enumerate() {
         fields.extend([
-            Field::count(format!("threads on {node}"), move |row: &Row<'_>| {
+            Field::count(format!("threads_on_{node}"), move |row: &Row<'_>| {
                 row.look.threads().get(at).map(|&threads| u64::from(threads))
             })
-            .for_pages(),
-            Field::number(format!("MiB on {node}"), move |row: &Row<'_>| {
+            .head(format!("threads on {node}"))
+            .only_in(NOT_TEXT),
+            Field::number(format!("mib_on_{node}"), move |row: &Row<'_>| {
                 row.look.bytes().get(at).map(|bytes| bytes / MIB)
             })
-            .for_pages(),
+            .head(format!("MiB on {node}"))
+            .only_in(NOT_TEXT),
         ]);
     }
     fields.extend([
-        Field::count("threads moved", moved).optional(2),
-        Field::count("hint faults", faults).optional(4),
-        Field::part("local", local)
+        Field::count("threads_moved", moved).head("threads moved").optional(2),
+        Field::count("hint_faults", faults).head("hint faults").optional(4),
+        Field::part("hint_faults_local_share", local)
+            .head("local")
             .optional(3)
             .shown_if_known(move |row| local(row).map(|share| number::percent(share, 0))),
-        Field::number("MiB migrated", migrated).optional(1),
+        Field::number("mib_migrated", migrated).head("MiB migrated").optional(1),
     ]);
-    let sheet = Sheet::new(fields, &rows, rows.len()).rising().into_owned();
-    Section::new("looks", "Snapshots").sheet(sheet)
+    Sheet::new(fields, &rows, rows.len()).rising().into_owned()
 }
 
 /// The first and the last look that saw a process.
@@ -258,7 +268,7 @@ pub(super) fn processes<'b>(followed: &Followed<'_>, most: usize) -> Section<'b>
             .for_pages(),
         locality("locality initial", |row: &Row<'_>| row.0.locality),
         locality("final", |row: &Row<'_>| row.1.locality),
-        half(|row: &Row<'_>| row.1.locality),
+        half("locality_margin", |row: &Row<'_>| row.1.locality),
     ]);
     let sheet = Sheet::new(fields, all.iter().take(most), all.len().min(most)).into_owned();
     Section::new("processes", "Processes").sheet(sheet)
@@ -272,10 +282,17 @@ fn locality<'a, R: 'a>(
         .shown_if_known(move |row| of(row).map(|share| number::fixed(share.value, 2)))
 }
 
-fn half<'a, R: 'a>(of: impl Fn(&'a R) -> Option<Share> + Copy + 'a) -> Field<'a, R> {
-    Field::number("95% CI", move |row| of(row).map(|share| share.half)).optional(5).shown_if_known(
-        move |row| of(row).map(|share| format!("±{}", number::fixed(share.half, 2))),
-    )
+/// Half of the width of its confidence interval.
+fn half<'a, R: 'a>(
+    key: &'static str,
+    of: impl Fn(&'a R) -> Option<Share> + Copy + 'a,
+) -> Field<'a, R> {
+    Field::number(key, move |row| of(row).map(|share| share.half))
+        .head("95% CI")
+        .optional(5)
+        .shown_if_known(move |row| {
+            of(row).map(|share| format!("±{}", number::fixed(share.half, 2)))
+        })
 }
 
 /// Threads and memory, a number for each node in one cell: `3 0 12 0`.
@@ -327,6 +344,11 @@ impl Report for Followed<'_> {
 
     fn json(&self) -> impl Serialize {
         self
+    }
+
+    fn delimited(&self, separator: Separator) -> Option<String> {
+        let all: Vec<usize> = (0..self.looks.len()).collect();
+        Some(look_sheet(self, &all).delimited(separator))
     }
 
     fn page(&self, commit: &str) -> Option<String> {

@@ -9,6 +9,8 @@ use super::followed::followed_text;
 use super::followed_page::followed_page;
 use super::*;
 use crate::Style;
+use crate::report::Report as _;
+use crate::sheet::Separator;
 
 use super::MIB;
 
@@ -88,6 +90,18 @@ fn memory_that_follows_its_threads_is_seen_to() {
     process  comm        threads by node  MiB by node  locality initial  final  95% CI
          42  ser\x1bver              0 4        0 256              0.00   1.00   ±0.01
          43  helper                  1 0       1.50 0              1.00   1.00   ±0.01
+    ");
+}
+
+#[test]
+fn snapshots_are_rows_for_scripts() {
+    let (looks, none) = (moving(3), BTreeMap::new());
+    let followed = Followed::new((&[0, 1], 0.5), &looks, &none, None, None);
+    insta::assert_snapshot!(followed.delimited(Separator::Comma).unwrap(), @"
+    time_s,locality,locality_margin,threads_on_0,mib_on_0,threads_on_1,mib_on_1,threads_moved,hint_faults,hint_faults_local_share,mib_migrated
+    0,0,0.01,1,257.5,4,0,,,,
+    0.5,0.5,0.01,1,129.5,4,128,1,120,0.75,2
+    1,1,0.01,1,1.5,4,256,0,120,0.75,2
     ");
 }
 

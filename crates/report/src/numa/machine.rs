@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::doctor::hardware;
 use crate::doctor::section::{FactList, cpus, join};
+use crate::sheet::{Field, Separator, Sheet};
 use crate::{Cell, Column, Paint, Style, Table, escape, number, wrap_lines};
 
 /// The result of `pmuscope numa show`.
@@ -123,34 +124,34 @@ fn taken(nodes: &[NumaNode], style: &Style) -> String {
     if nodes.len() < 2 || !nodes.iter().any(is_known) {
         return String::new();
     }
-    let mut table = Table::new([
-        Column::number("node"),
-        Column::number("tier").optional(1),
-        Column::number("weight"),
-        Column::number("hit"),
-        Column::number("miss"),
-        Column::number("foreign").optional(2),
-        Column::number("interleave").optional(3),
-        Column::number("local"),
-        Column::number("other"),
-    ])
-    .indent(2);
-    for node in nodes {
-        let count = |value: Option<u64>| Cell::measured(value, number::count);
-        let counters = &node.counters;
-        let figures = [
-            count(node.tier.map(u64::from)),
-            count(node.interleave_weight.map(u64::from)),
-            count(counters.hit),
-            count(counters.miss),
-            count(counters.foreign),
-            count(counters.interleave),
-            count(counters.local),
-            count(counters.other),
-        ];
-        table.row([Cell::new(node.node.id.to_string())].into_iter().chain(figures));
-    }
-    titled("Memory tier, interleave weight, page allocations since boot", style, &table)
+    let title = "Memory tier, interleave weight, page allocations since boot";
+    let sheet = node_sheet(nodes).text(style);
+    format!("{}\n{sheet}", style.paint(Paint::Bold, &style.text(title)))
+}
+
+/// What the kernel has and counted of each node. People see CPUs and memory in a table of their own.
+fn node_sheet(nodes: &[NumaNode]) -> Sheet<'_> {
+    type Row = NumaNode;
+    let fields = vec![
+        Field::id("node", |node: &Row| Some(node.node.id)),
+        Field::text("cpus", |node: &Row| some(node.node.cpus.to_string())).for_programs(),
+        Field::count("memory_bytes", |node: &Row| node.node.memory_bytes).for_programs(),
+        Field::count("free_bytes", |node: &Row| node.node.free_bytes).for_programs(),
+        Field::count("tier", |node: &Row| node.tier.map(u64::from)).optional(1),
+        Field::count("interleave_weight", |node: &Row| node.interleave_weight.map(u64::from))
+            .head("weight"),
+        Field::count("hit", |node: &Row| node.counters.hit),
+        Field::count("miss", |node: &Row| node.counters.miss),
+        Field::count("foreign", |node: &Row| node.counters.foreign).optional(2),
+        Field::count("interleave", |node: &Row| node.counters.interleave).optional(3),
+        Field::count("local", |node: &Row| node.counters.local),
+        Field::count("other", |node: &Row| node.counters.other),
+    ];
+    Sheet::new(fields, nodes, nodes.len()).by_another_order().indented()
+}
+
+fn some(text: String) -> Option<String> {
+    Some(text).filter(|text| !text.is_empty())
 }
 
 fn balancing(facts: &NumaFacts, style: &Style) -> String {
@@ -308,5 +309,9 @@ impl Report for NumaShow<'_> {
 
     fn json(&self) -> impl Serialize {
         self
+    }
+
+    fn delimited(&self, separator: Separator) -> Option<String> {
+        Some(node_sheet(&self.facts.nodes).delimited(separator))
     }
 }

@@ -6,6 +6,7 @@ use pmuscope_numa::simulate::{
 };
 use serde::Serialize;
 
+use crate::sheet::{Field, Separator, Sheet};
 use crate::{Column, Style, Table, number, wrap_lines};
 
 /// Schema of the simulated table as JSON.
@@ -97,6 +98,33 @@ impl Report for NumaSimulation {
     fn json(&self) -> impl Serialize {
         self
     }
+
+    fn delimited(&self, separator: Separator) -> Option<String> {
+        let rows: Vec<SimulatedCell<'_>> = self
+            .tests
+            .iter()
+            .flat_map(|row| row.cells.iter().map(move |cell| (row, cell)))
+            .collect();
+        Some(Sheet::new(cell_fields(), &rows, rows.len()).delimited(separator))
+    }
+}
+
+/// A test, and its runs under one policy.
+type SimulatedCell<'a> = (&'a SimulatedTest, &'a SimulatedRuns);
+
+/// People see policies side by side, scripts one below the other.
+fn cell_fields<'a>() -> Vec<Field<'a, SimulatedCell<'a>>> {
+    type Row<'a> = SimulatedCell<'a>;
+    vec![
+        Field::text("test", |(row, _): &Row<'_>| Some(row.test.name)),
+        Field::text("policy", |(_, cell): &Row<'_>| Some(name(cell.policy))),
+        Field::count("runs", |(_, cell): &Row<'_>| cell.seconds.len() as u64),
+        Field::count("converged", |(_, cell): &Row<'_>| cell.converged() as u64),
+        Field::number("median_s", |(_, cell): &Row<'_>| cell.median()),
+        Field::number("published_s", |(_, cell): &Row<'_>| cell.published),
+        Field::flag("agrees", |(_, cell): &Row<'_>| cell.agrees()),
+        Field::number("local_share", |(_, cell): &Row<'_>| Some(cell.local)),
+    ]
 }
 
 #[cfg(test)]

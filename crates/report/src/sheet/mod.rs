@@ -593,6 +593,8 @@ pub(crate) struct Sheet<'a> {
     more: Option<&'static str>,
     /// Rows are the lines of a text.
     is_listing: bool,
+    /// Spaces before each line of the text.
+    indent: usize,
 }
 
 impl std::fmt::Debug for Sheet<'_> {
@@ -634,6 +636,7 @@ impl<'a> Sheet<'a> {
             all_with: "--limit all",
             more: None,
             is_listing: false,
+            indent: 0,
         }
     }
 
@@ -693,6 +696,12 @@ impl<'a> Sheet<'a> {
         self
     }
 
+    /// The text is below a title, as lists of facts are.
+    pub(crate) fn indented(mut self) -> Self {
+        self.indent = 2;
+        self
+    }
+
     /// Rows are lines of a text: a page keeps their order and their spaces.
     pub(crate) fn in_lines(mut self) -> Self {
         self.is_listing = true;
@@ -720,6 +729,7 @@ impl<'a> Sheet<'a> {
             all_with: self.all_with,
             more: self.more,
             is_listing: self.is_listing,
+            indent: self.indent,
         }
     }
 

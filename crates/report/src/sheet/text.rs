@@ -15,7 +15,8 @@ impl Sheet<'_> {
     /// Lines, and one more for the rows that are left out.
     pub(crate) fn text(&self, style: &Style) -> String {
         let columns = self.columns(SheetForm::Text);
-        let mut table = Table::new(columns.iter().flat_map(|&at| heads(&self.headings[at])));
+        let heads = columns.iter().flat_map(|&at| heads(&self.headings[at]));
+        let mut table = Table::new(heads).indent(self.indent);
         let share = columns.iter().copied().find(|&at| self.is_share(at));
         for (at, mut row) in self.entries().enumerate() {
             if share

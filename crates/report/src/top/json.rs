@@ -1,19 +1,15 @@
 //! An interval for programs: the result of `pmuscope/top/1`.
 
-use pmuscope_profile::{EventProfile, Intervals, LostSource};
+use pmuscope_profile::{EventProfile, LostSource};
 use serde::Serialize;
 
 use super::{TopBy, TopView};
 use crate::recording::{Count, NoteOut, RowLimits, Taken};
 use crate::sheet::Sheet;
-use crate::views::{RowsBy, rows_sheet, unit_of};
-
-/// The schema of [`TopReport`] in its envelope.
-pub const TOP_SCHEMA: &str = "pmuscope/top/1";
 
 /// An interval.
 #[derive(Debug, Serialize)]
-pub struct TopReport<'a> {
+pub(super) struct IntervalReport<'a> {
     interval: IntervalOut<'a>,
     events: Vec<TopEvent<'a>>,
     notes: Vec<NoteOut>,
@@ -57,10 +53,9 @@ struct TopEvent<'a> {
     nodes: Sheet<'static>,
 }
 
-impl<'a> TopReport<'a> {
-    /// What is told of an interval; `None` where nothing is known of how it was followed.
-    #[must_use]
-    pub fn new(view: &TopView<'a>, limits: RowLimits) -> Option<Self> {
+impl<'a> IntervalReport<'a> {
+    /// What is known of an interval; `None` where nothing is known of how it was followed.
+    pub(super) fn new(view: &TopView<'a>, limits: RowLimits) -> Option<Self> {
         let profile = view.profile;
         let info = profile.info()?;
         let interval = IntervalOut {
@@ -87,13 +82,7 @@ impl<'a> TopReport<'a> {
 
 impl<'a> TopEvent<'a> {
     fn new(view: &TopView<'a>, event: &'a EventProfile, limits: RowLimits) -> Self {
-        let most = limits.rows.unwrap_or(Intervals::MOST);
-        let rows = |by: TopBy, limits: RowLimits| {
-            let all = view.rows(event, by, most);
-            let modules = &view.profile.modules;
-            let by = RowsBy { dimensions: by.dimensions(), modules, children: false };
-            rows_sheet(&all, unit_of(event), by, limits).into_owned()
-        };
+        let rows = |by, limits| view.sheet(event, by, limits);
         let functions = rows(TopBy::Function, limits);
         // These are few.
         let all = |by| rows(by, RowLimits { rows: None, share: 0.0 });

@@ -78,12 +78,16 @@ pub(crate) fn profile() -> Profile {
     live.finish(interval, &KernelIdentity::default(), options, &mut names).unwrap()
 }
 
+fn report(profile: &Profile, by: TopBy, limits: RowLimits) -> TopReport<'_> {
+    TopReport { view: TopView { profile, node_of: &Some }, by, limits }
+}
+
 fn text(by: TopBy) -> String {
     styled(by, &Style::PLAIN)
 }
 
 fn styled(by: TopBy, style: &Style) -> String {
-    top_text(&TopView { profile: &profile(), node_of: &Some }, by, ALL, style)
+    report(&profile(), by, ALL).text(style)
 }
 
 #[test]
@@ -113,10 +117,25 @@ fn an_interval_is_a_table() {
 }
 
 #[test]
+fn an_interval_is_a_table_for_scripts_and_a_page() {
+    let profile = profile();
+    let by_cpu = report(&profile, TopBy::Cpu, ALL);
+    insta::assert_snapshot!(by_cpu.delimited(Separator::Comma).unwrap(), @r"
+    event,share,share_low,share_high,samples,weight,node,cpu
+    cpu-clock,0.9,0.8991067280910638,0.9008862350302056,1800,1800000000,0,0
+    cpu-clock,0.1,0.09911376496979447,0.1008932719089362,200,200000000,1,1
+    ");
+    let page = by_cpu.page("0123456").unwrap();
+    for part in ["cpu-clock by function", "cpu-clock by node", ">parse<", "evil\\x1b]0;x\\x07"] {
+        assert!(page.contains(part), "{part}\n{page}");
+    }
+}
+
+#[test]
 fn an_interval_is_an_object() {
     let profile = profile();
-    let view = TopView { profile: &profile, node_of: &Some };
-    let report = to_json(&TopReport::new(&view, RowLimits { rows: Some(2), ..ALL })).unwrap();
+    let limits = RowLimits { rows: Some(2), ..ALL };
+    let report = to_json(&report(&profile, TopBy::Function, limits).json()).unwrap();
     let report: serde_json::Value = serde_json::from_str(&report).unwrap();
     assert_eq!(report["interval"]["started"], "1700000000123456789");
     assert_eq!(report["interval"]["lost_is"], "exact");

@@ -1,16 +1,12 @@
 //! An interval for people, once.
 
-use super::{TopBy, TopView};
+use super::{LIVE, TopBy, TopView};
 use crate::recording::{RowLimits, Taken, event_name, head_text, push_notes};
 use crate::views::{RowsBy, rows_text};
 use crate::{Paint, Style, number};
 
-/// What stands for the file's name.
-const LIVE: &str = "now";
-
 /// Header; for each event its functions, and where CPUs differ; notes.
-#[must_use]
-pub fn top_text(view: &TopView<'_>, by: TopBy, limits: RowLimits, style: &Style) -> String {
+pub(super) fn top_text(view: &TopView<'_>, by: TopBy, limits: RowLimits, style: &Style) -> String {
     let profile = view.profile;
     let mut out = head_text(profile, LIVE, style);
     for event in &profile.events {

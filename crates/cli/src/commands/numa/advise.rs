@@ -31,7 +31,7 @@ const TICK: Duration = Duration::from_millis(20);
 /// No program runs longer.
 const MOST: f64 = 1e9;
 
-forms!(AdviseFormats: Text Json, "pmuscope/numa-advice/1");
+forms!(AdviseFormats: Text Json Csv Tsv, "pmuscope/numa-advice/1");
 
 /// Flags of `pmuscope numa advise`.
 #[derive(Debug, clap::Args)]

@@ -33,7 +33,7 @@ use crate::{replace, signals};
 /// Decisions over which pages must not go back and forth.
 const WINDOWS: u64 = 60;
 
-forms!(BalanceFormats: Text Json, "pmuscope/numa-balance/1");
+forms!(BalanceFormats: Text Json Csv Tsv, "pmuscope/numa-balance/1");
 
 /// Flags of `pmuscope numa balance`.
 #[derive(Debug, clap::Args)]
@@ -90,7 +90,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     log: Option<PathBuf>,
     /// Print only errors
-    #[arg(short, long, conflicts_with_all = ["json", "output", "format"], help_heading = "Output")]
+    #[arg(short, long, conflicts_with_all = ["json", "csv", "output", "format"], help_heading = "Output")]
     quiet: bool,
     #[command(flatten)]
     output: OutputArgs<BalanceFormats>,
@@ -119,8 +119,8 @@ fn balance(
 ) -> anyhow::Result<Exit> {
     let form = args.output.form()?;
     let stop = signals::stop_pipe().context("cannot listen for signals")?;
-    let is_json = form.format == Format::Json;
-    let mut log = Log::new(args.log.as_deref(), is_json || args.quiet)?;
+    let is_for_programs = form.format != Format::Text;
+    let mut log = Log::new(args.log.as_deref(), is_for_programs || args.quiet)?;
     let mut child = program::start(&args.command)?;
     let target = child.as_ref().map_or(target, |child| Target::Processes(vec![child.pid()]));
     let targets = targets(machine, target, !args.no_inherit)?;

@@ -21,7 +21,7 @@ pub(crate) struct Args {
     follow: FollowArgs,
 }
 
-forms!(ShowFormats: Text Json Html, "pmuscope/numa/1 or numa-show/1");
+forms!(ShowFormats: Text Json Csv Tsv Html, "pmuscope/numa/1 or numa-show/1");
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let machine = Machine::host();

@@ -6,7 +6,7 @@ use pmuscope_report::NumaSimulation;
 use crate::commands::output::{OutputArgs, forms};
 use crate::exit::Exit;
 
-forms!(SimulateFormats: Text Json, "pmuscope/numa-simulate/1");
+forms!(SimulateFormats: Text Json Csv Tsv, "pmuscope/numa-simulate/1");
 
 /// Flags of `pmuscope numa simulate`.
 #[derive(Debug, clap::Args)]

@@ -9,7 +9,7 @@ use crate::commands::report::Limit;
 use crate::commands::symbols::SymbolArgs;
 use crate::commands::target::{RUNNING, TargetArgs};
 
-forms!(TopFormats: Text Json, "pmuscope/top/1");
+forms!(TopFormats: Text Json Csv Tsv Html, "pmuscope/top/1");
 
 /// Flags of `pmuscope top`.
 #[derive(Debug, clap::Args)]

@@ -2,13 +2,11 @@
 
 use pmuscope_machine::Machine;
 use pmuscope_recorder::Following;
-use pmuscope_report::{RowLimits, TOP_SCHEMA, TopReport, TopView, top_text};
+use pmuscope_report::{RowLimits, TopReport, TopView};
 
 use super::ticker::Ticker;
 use super::{Args, Asked};
-use crate::commands::doctor;
-use crate::commands::output::{Form, Format};
-use crate::commands::report::Limit;
+use crate::commands::output::Form;
 use crate::exit::Exit;
 use crate::signals::Stop;
 
@@ -32,14 +30,9 @@ pub(super) fn run(
     let node_of = |cpu| topology.node_of(cpu);
     let view = TopView { profile: &tick.profile, node_of: &node_of };
     let form = Form { begun: asked.begun, ..args.output.form()? };
-    let is_json = form.format == Format::Json;
-    let rows = Limit::rows(args.limit, (!is_json).then_some(DEFAULT_ROWS));
+    let rows = form.rows(args.limit, DEFAULT_ROWS);
     let limits = RowLimits { rows, share: 0.0 };
     let exit = if tick.profile.lost.count > 0 { Exit::Incomplete } else { Exit::Done };
-    let report = TopReport::new(&view, limits).filter(|_| is_json);
-    let facts = is_json.then(doctor::facts).transpose()?;
-    form.either((TOP_SCHEMA, facts.as_ref()), &exit, report, |style| {
-        top_text(&view, args.by, limits, style)
-    })?;
+    form.show(&TopReport { view, by: args.by, limits }, &exit)?;
     Ok(exit)
 }
