@@ -31,7 +31,7 @@ use crate::clock::monotonic_ns;
 use crate::cpu_time::CpuTime;
 use crate::error::RecorderError;
 use crate::metadata;
-use crate::options::{Affinity, Readers, RecordOptions, Sampling};
+use crate::options::{Affinity, CallGraph, Readers, RecordOptions, Sampling};
 use crate::reader::{RingPoll, RingSlot, WORTH_A_DRAIN};
 use crate::wake::Wake;
 
@@ -53,6 +53,8 @@ pub struct FollowOptions {
     pub groups: Vec<Group>,
     /// For events that do not say themselves.
     pub sampling: Sampling,
+    /// Call stacks of samples.
+    pub call_graph: CallGraph,
     /// Our own command line.
     pub own_command_line: Vec<String>,
 }
@@ -113,9 +115,10 @@ pub fn follow<T>(
 
 /// As a recording of the whole stream would be made.
 fn record_options(options: FollowOptions) -> RecordOptions {
-    let FollowOptions { target, groups, sampling, own_command_line } = options;
+    let FollowOptions { target, groups, sampling, call_graph, own_command_line } = options;
     RecordOptions {
         sampling,
+        call_graph,
         readers: Readers::Serial,
         affinity: Affinity::Sys,
         own_command_line,

@@ -1,7 +1,7 @@
 //! `pmuscope top`.
 //!
 //! ```text
-//!  rings ─► reader (recorder::follow) ─► Ticker: Live (profile), names ─► report::top ─► once, or a screen
+//!  recorder::follow ─► live::Ticker: a profile per interval ─► report::top ─► once, or a screen
 //! ```
 
 mod flags;
@@ -10,11 +10,12 @@ mod once;
 mod screen;
 #[cfg(feature = "screen")]
 mod taken;
-mod ticker;
 
 use pmuscope_counters::Host;
+use pmuscope_live::Ticker;
 use pmuscope_machine::{Machine, Target};
-use pmuscope_recorder::{FollowOptions, Sampling, follow};
+use pmuscope_profile::{GroupBy, Options, TasksBy};
+use pmuscope_recorder::{CallGraph, FollowOptions, Following, Sampling, follow};
 
 use super::answer::Invocation;
 use super::record::convert::sampling;
@@ -41,9 +42,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
 #[cfg(not(feature = "screen"))]
 mod screen {
     use pmuscope_machine::Machine;
-    use pmuscope_recorder::Following;
 
-    use super::{Args, Asked};
+    use super::{Args, Asked, Following};
     use crate::exit::{Exit, not_possible};
 
     pub(super) fn check() -> anyhow::Result<()> {
@@ -92,5 +92,12 @@ fn options(args: &Args, machine: &Machine) -> anyhow::Result<(FollowOptions, Vec
         set_rate(&mut groups, sampling);
     }
     let own_command_line = super::answer::command_line();
-    Ok((FollowOptions { target, groups, sampling, own_command_line }, notices))
+    let call_graph = CallGraph::None;
+    Ok((FollowOptions { target, groups, sampling, call_graph, own_command_line }, notices))
+}
+
+/// Counts what is followed. Rows are made of the aggregate, as they are asked for.
+fn ticker<'a>(args: &Args, following: &'a Following<'a>) -> anyhow::Result<Ticker<'a>> {
+    let apart = GroupBy { chains: false, tasks: TasksBy::Process, cpus: true };
+    Ok(Ticker::new(following, args.symbols.of_running()?, apart, Options::COUNTS))
 }

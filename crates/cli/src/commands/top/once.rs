@@ -4,7 +4,6 @@ use pmuscope_machine::Machine;
 use pmuscope_recorder::Following;
 use pmuscope_report::{RowLimits, TopReport, TopView};
 
-use super::ticker::Ticker;
 use super::{Args, Asked};
 use crate::commands::output::Form;
 use crate::exit::Exit;
@@ -21,7 +20,7 @@ pub(super) fn run(
 ) -> anyhow::Result<Exit> {
     let topology = machine.topology()?;
     let stop = Stop::new()?;
-    let mut ticker = Ticker::new(following, args.symbols.of_running()?);
+    let mut ticker = super::ticker(args, following)?;
     let tick = ticker.next(asked.delay, || stop.asked())?;
     if tick.last {
         let seconds = tick.profile.duration_s.unwrap_or(0.0);

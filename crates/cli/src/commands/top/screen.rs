@@ -24,8 +24,7 @@ use ratatui_crossterm::crossterm::event::{
 };
 
 use super::taken::Taken;
-use super::ticker::Ticker;
-use super::{Args, Asked};
+use super::{Args, Asked, Ticker};
 use crate::exit::{Exit, bad_input};
 use crate::signals::Stop;
 
@@ -63,7 +62,7 @@ pub(super) fn run(
     let topology = machine.topology()?;
     let node = |cpu: u32| Some((cpu, topology.node_of(cpu)?));
     let nodes: BTreeMap<u32, u32> = topology.online.iter().filter_map(node).collect();
-    let mut ticker = Ticker::new(following, args.symbols.of_running()?);
+    let mut ticker = super::ticker(args, following)?;
     let stop = Stop::new()?;
     let screen = Screen::new(args.by, crate::terminal::style(), nodes);
     let (send, receive) = sync_channel(WAITING);

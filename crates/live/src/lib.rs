@@ -1,23 +1,45 @@
-//! From what is followed to one profile after the other.
+//! What runs now: a machine that is followed, as one profile after the other, with names.
+//!
+//! ```text
+//!  rings ─► recorder::follow ─► Ticker ─┬─ profile::Live: counts of the interval ─┬─► Profile
+//!                                       └─ symbols::Resident: names that are kept ─┘
+//! ```
+//! Nothing is written to a file: an interval is counted while it runs, and its profile is made when all of its records
+//! have come, some 200 ms after its end.
+
+#![forbid(unsafe_code)]
 
 use std::path::Path;
 use std::time::Duration;
 
-use pmuscope_perfdata::reader::Metadata;
-use pmuscope_profile::{GroupBy, Interval, Live, Names, Options, Profile, TasksBy};
-use pmuscope_recorder::{Following, Piece};
+use pmuscope_perfdata::reader::{Metadata, ReadError};
+use pmuscope_profile::{GroupBy, Interval, Live, Names, Options, Profile};
+use pmuscope_recorder::{Following, Piece, RecorderError};
 use pmuscope_symbols::{KernelIdentity, Request, Resident, Resolved, Symbolizer};
 
-/// How often it is looked whether to go on.
+/// How often the end is looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
+/// Why there is no next interval.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LiveError {
+    /// The recorder could not go on.
+    #[error(transparent)]
+    Recorder(#[from] RecorderError),
+    /// The profile could not be made.
+    #[error(transparent)]
+    Profile(#[from] ReadError),
+}
+
 /// Counts what is followed, interval by interval.
-pub(super) struct Ticker<'a> {
+pub struct Ticker<'a> {
     following: &'a Following<'a>,
     live: Live,
     metadata: Metadata,
     names: KeptNames,
     running: KernelIdentity,
+    options: Options,
     /// When the last round began: what is older than the one before has come.
     round: u64,
     /// End of the last interval, nanoseconds of the records' clock.
@@ -25,33 +47,45 @@ pub(super) struct Ticker<'a> {
 }
 
 /// An interval that is over.
-pub(super) struct Tick {
-    pub(super) profile: Profile,
-    /// There will be no other: the user asked for the end, or those who were looked at are gone.
-    pub(super) last: bool,
+#[derive(Debug)]
+pub struct Tick {
+    /// What was counted in it.
+    pub profile: Profile,
+    /// There will be no other: the user asked for the end, or all processes that were followed have ended.
+    pub last: bool,
 }
 
 impl<'a> Ticker<'a> {
-    pub(super) fn new(following: &'a Following<'a>, symbolizer: Symbolizer) -> Self {
-        let apart = GroupBy { chains: false, tasks: TasksBy::Process, cpus: true };
+    /// Counts as `group` says, from now on; profiles are made with `options` and have names by `symbolizer`.
+    #[must_use]
+    pub fn new(
+        following: &'a Following<'a>,
+        symbolizer: Symbolizer,
+        group: GroupBy,
+        options: Options,
+    ) -> Self {
         Self {
-            live: Live::new(following.events(), apart),
+            live: Live::new(following.events(), group),
             metadata: following.metadata(),
             running: symbolizer.running_kernel(),
             names: KeptNames(Resident::new(symbolizer)),
+            options,
             round: 0,
             end: following.began(),
             following,
         }
     }
 
-    /// Waits for the end of the next interval, of this length; of a shorter one where `stops` says so or
-    /// all who are looked at have ended.
-    pub(super) fn next(
+    /// Waits for the end of the next interval, of this length; of a shorter one where `stops` says so or all processes
+    /// that are followed have ended.
+    ///
+    /// # Errors
+    /// [`LiveError`], after which nothing more comes.
+    pub fn next(
         &mut self,
         length: Duration,
         mut stops: impl FnMut() -> bool,
-    ) -> anyhow::Result<Tick> {
+    ) -> Result<Tick, LiveError> {
         let mut end = self.end + length.as_nanos() as u64;
         let (mut last, mut complete) = (false, 0);
         while complete < end {
@@ -70,9 +104,8 @@ impl<'a> Ticker<'a> {
         }
         self.end = end;
         let (info, metadata) = (self.following.account(end), self.metadata.clone());
-        // Rows are made of the aggregate, as they are asked for.
-        let options = Options::COUNTS;
         let interval = Interval { info, metadata };
+        let options = self.options;
         let profile = self.live.finish(interval, &self.running, options, &mut self.names)?;
         Ok(Tick { profile, last })
     }
