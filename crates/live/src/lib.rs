@@ -76,6 +76,12 @@ impl<'a> Ticker<'a> {
         }
     }
 
+    /// The end of the last interval, or where the first one begins: nanoseconds of [`Following::now`].
+    #[must_use]
+    pub fn end(&self) -> u64 {
+        self.end
+    }
+
     /// Waits for the end of the next interval, of this length; of a shorter one where `stops` says so or all processes
     /// that are followed have ended.
     ///

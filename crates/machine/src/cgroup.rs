@@ -89,6 +89,14 @@ impl Machine {
         holds_only(&directory, pids)?.then_some(directory)
     }
 
+    /// Path of a process's cgroup in the unified hierarchy (cgroup v2), such as `/system.slice/redis.service`; `None`
+    /// if the process has ended or there is no such hierarchy. Reads `/proc/PID/cgroup`.
+    #[must_use]
+    pub fn cgroup_path(&self, pid: u32) -> Option<String> {
+        let below_root = self.cgroup_of(&pid.to_string(), true)?;
+        Some(Path::new("/").join(below_root).to_string_lossy().into_owned())
+    }
+
     /// CPUs that a process could be let run on, by its cpuset: `cpuset.cpus.effective` of its cgroup, or of the next
     /// above that has the controller. `None` where none has, and with cgroup v1: it may run anywhere then, as
     /// far as this tells.

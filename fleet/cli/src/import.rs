@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use pmuscope_dataset::{Dataset, ImportOrigin, PROFILE, Rows, Timestamp, rows};
+use pmuscope_dataset::{Dataset, ImportOrigin, PROFILE, TaskIdentity, Timestamp, file_name, rows};
 use pmuscope_perfdata::reader::RecordingFile;
+use pmuscope_profile::aggregate::Task;
 use pmuscope_profile::{Collected, GroupBy, Profile, Unwinding, available_threads};
 use pmuscope_symbols::{Bundle, Options as SymbolOptions, Symbolizer};
 use pmuscope_text::number;
@@ -70,42 +71,26 @@ fn import(file: &Path, args: &Args, dataset: &Dataset) -> anyhow::Result<String>
     first.copy_from_slice(&key.as_bytes()[..8]);
     let origin = ImportOrigin {
         host: args.host.clone(),
-        service: args.service.clone(),
-        version: args.version.clone(),
         started: args.started,
         bin: Duration::from_secs(args.bin),
         batch: i64::from_be_bytes(first),
     };
-    let rows = rows(&profile, &origin)?;
+    let identify = |task: &Task| {
+        let service = args.service.as_ref().unwrap_or(&task.command);
+        let identity = TaskIdentity::of_service(Arc::clone(service));
+        TaskIdentity { version: args.version.clone(), ..identity }
+    };
+    let rows = rows(&profile, &origin, &identify)?;
     let counts = format!(
         "{}, {}, {}",
         number::counted(profile.samples(), "sample"),
         number::counted(rows.stacks.len() as u64, "stack"),
         number::counted(rows.samples.len() as u64, "row"),
     );
-    write(dataset, rows, &key.to_hex()[..16])?;
+    let Some(host) = rows.hosts.first() else { return Ok(counts) };
+    let (when, name) = (host.seen, format!("{}-{}", file_name(&host.host), &key.to_hex()[..16]));
+    dataset.write_all(rows, when, &name)?;
     Ok(counts)
-}
-
-/// Intervals come last: a reader that finds them finds all.
-fn write(dataset: &Dataset, rows: Rows, key: &str) -> anyhow::Result<()> {
-    let Rows { samples, frames, stacks, intervals, hosts } = rows;
-    let Some(host) = hosts.first() else { return Ok(()) };
-    let when = host.seen;
-    let name = format!("{}-{key}", file_name(&host.host));
-    dataset.write(frames, when, &name)?;
-    dataset.write(stacks, when, &name)?;
-    dataset.write(hosts, when, &name)?;
-    dataset.write(samples, when, &name)?;
-    dataset.write(intervals, when, &name)?;
-    Ok(())
-}
-
-/// A host name as part of a file's name.
-fn file_name(host: &str) -> String {
-    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "._-".contains(letter);
-    let plain: String = host.chars().map(|one| if is_plain(one) { one } else { '_' }).collect();
-    plain.trim_start_matches('.').chars().take(100).collect()
 }
 
 /// Reads a recording; the symbols of a bundle come first.
@@ -151,13 +136,6 @@ fn key(recording: &RecordingFile, args: &Args) -> anyhow::Result<blake3::Hash> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn host_names_are_harmless_as_parts_of_file_names() {
-        assert_eq!(file_name("web-1.example.org"), "web-1.example.org");
-        assert_eq!(file_name("../../etc/x y"), "_.._etc_x_y");
-        assert_eq!(file_name(&"a".repeat(300)).len(), 100);
-    }
 
     #[test]
     fn times_are_rfc_3339() {

@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod agent;
 mod import;
 
 use std::process::ExitCode;
@@ -18,6 +19,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum FleetCommand {
+    /// Record this host all the time, by service, and deliver to a dataset
+    Agent(agent::Args),
     /// Add recordings of single machines to a dataset
     Import(import::Args),
 }
@@ -34,6 +37,7 @@ fn main() -> ExitCode {
         }
     };
     let result = match &cli.command {
+        FleetCommand::Agent(args) => agent::run(args),
         FleetCommand::Import(args) => import::run(args),
     };
     match result {

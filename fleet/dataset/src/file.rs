@@ -16,8 +16,8 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::SortingColumn;
 use parquet::file::properties::WriterProperties;
 
-use crate::Timestamp;
 use crate::table::TableRow;
+use crate::{Rows, Timestamp};
 
 /// Folder of this version of the tables.
 const VERSION: &str = "v1";
@@ -25,6 +25,9 @@ const VERSION: &str = "v1";
 const LEVEL: i32 = 3;
 /// Rows that are decompressed together; a reader skips groups whose sorted columns do not match.
 const GROUP: usize = 1 << 20;
+
+/// Letters of a host name in a file's name at most.
+const LONGEST_HOST: usize = 100;
 
 /// What cannot be written.
 #[derive(Debug, thiserror::Error)]
@@ -116,6 +119,31 @@ impl Dataset {
     }
 }
 
+impl Dataset {
+    /// Writes the rows of all tables to files called `name`, of the day of `when`. Intervals come last: a reader that
+    /// finds them finds all.
+    ///
+    /// # Errors
+    /// As [`Dataset::write`]; what was written before is there.
+    pub fn write_all(&self, rows: Rows, when: Timestamp, name: &str) -> Result<(), DatasetError> {
+        let Rows { samples, frames, stacks, intervals, hosts } = rows;
+        self.write(frames, when, name)?;
+        self.write(stacks, when, name)?;
+        self.write(hosts, when, name)?;
+        self.write(samples, when, name)?;
+        self.write(intervals, when, name)?;
+        Ok(())
+    }
+}
+
+/// A host name as part of a file's name.
+#[must_use]
+pub fn file_name(host: &str) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "._-".contains(letter);
+    let plain: String = host.chars().map(|one| if is_plain(one) { one } else { '_' }).collect();
+    plain.trim_start_matches('.').chars().take(LONGEST_HOST).collect()
+}
+
 fn write_rows<T: TableRow>(rows: &[T], file: File, path: &Path) -> Result<File, DatasetError> {
     let failed = |source| DatasetError::Parquet { path: path.to_owned(), source };
     let level = ZstdLevel::try_new(LEVEL).map_err(failed)?;
@@ -178,6 +206,13 @@ mod tests {
         assert_eq!(names(&stacks.join("date=2025-11-25")), ["web-1.parquet"]);
         assert_eq!(dataset.write(Vec::<StackRow>::new(), midnight, "none").unwrap(), None);
         assert_eq!(names(&stacks), ["date=2025-11-24", "date=2025-11-25"]);
+    }
+
+    #[test]
+    fn host_names_are_harmless_as_parts_of_file_names() {
+        assert_eq!(file_name("web-1.example.org"), "web-1.example.org");
+        assert_eq!(file_name("../../etc/x y"), "_.._etc_x_y");
+        assert_eq!(file_name(&"a".repeat(300)).len(), LONGEST_HOST);
     }
 
     #[test]

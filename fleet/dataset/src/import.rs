@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pmuscope_profile::aggregate::{SampleCell, StackId};
+use pmuscope_profile::aggregate::{SampleCell, StackId, Task};
 use pmuscope_profile::{EventProfile, Options, Profile};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -28,16 +28,35 @@ mod time;
 pub struct ImportOrigin {
     /// Host name, where it is not that of the recording.
     pub host: Option<Arc<str>>,
-    /// What all processes belong to; otherwise each belongs to the name of its thread.
-    pub service: Option<Arc<str>>,
-    /// Version of that.
-    pub version: Option<Arc<str>>,
     /// When the first sample was taken, for recordings whose clock is not known to be wall-clock time.
     pub started: Option<Timestamp>,
     /// Length of a bin, a second or more.
     pub bin: Duration,
     /// Id of the import.
     pub batch: i64,
+}
+
+/// What a process belongs to.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct TaskIdentity {
+    /// Its service: a label, the systemd unit without its ending, or else the name of the thread.
+    pub service: Arc<str>,
+    /// Version of the service.
+    pub version: Option<Arc<str>>,
+    /// Unit of systemd.
+    pub unit: Option<Arc<str>>,
+    /// Id of the container.
+    pub container: Option<Arc<str>>,
+    /// UID of the Kubernetes pod.
+    pub pod: Option<Arc<str>>,
+}
+
+impl TaskIdentity {
+    /// A service of which nothing else is known.
+    #[must_use]
+    pub fn of_service(service: Arc<str>) -> Self {
+        Self { service, version: None, unit: None, container: None, pod: None }
+    }
 }
 
 /// Why a recording has no rows.
@@ -87,11 +106,15 @@ pub struct Rows {
 pub const PROFILE: Options =
     Options { detail: pmuscope_profile::Detail::Address, ..Options::COUNTS };
 
-/// The rows of a profile that was made with [`PROFILE`].
+/// The rows of a profile that was made with [`PROFILE`]; `identify` says what a thread's process belongs to.
 ///
 /// # Errors
 /// [`ImportError`] if neither the recording nor `origin` says what is needed.
-pub fn rows(profile: &Profile, origin: &ImportOrigin) -> Result<Rows, ImportError> {
+pub fn rows(
+    profile: &Profile,
+    origin: &ImportOrigin,
+    identify: &dyn Fn(&Task) -> TaskIdentity,
+) -> Result<Rows, ImportError> {
     let metadata = &profile.metadata;
     let told = metadata.hostname.as_deref().map(Arc::from);
     let host = origin.host.clone().or(told).ok_or(ImportError::NoHost)?;
@@ -99,7 +122,7 @@ pub fn rows(profile: &Profile, origin: &ImportOrigin) -> Result<Rows, ImportErro
     let clock = WallClock::of(profile, origin.started).ok_or(ImportError::NoTime)?;
     let importing = Importing { profile, origin, host, boot, clock };
     importing.is_of_sane_length()?;
-    let sums = importing.sums();
+    let sums = importing.sums(identify);
     let mut stacks = StackRows::new(profile);
     let samples = importing.samples(&sums, &mut stacks);
     let intervals = importing.intervals(&sums);
@@ -115,11 +138,11 @@ struct Sum {
     weight: u64,
 }
 
-/// Start of a bin, event, service, stack; the service is an index into [`BinSums::services`].
+/// Start of a bin, event, process, stack; the process is an index into [`BinSums::identities`].
 type SumKey = (i64, u32, u32, StackId);
 
 struct BinSums {
-    services: Vec<Arc<str>>,
+    identities: Vec<TaskIdentity>,
     by_key: BTreeMap<SumKey, Sum>,
 }
 
@@ -153,9 +176,9 @@ impl Importing<'_> {
     }
 
     /// Counts by bin.
-    fn sums(&self) -> BinSums {
+    fn sums(&self, identify: &dyn Fn(&Task) -> TaskIdentity) -> BinSums {
         let counts = &self.profile.aggregate;
-        let (services, of_task) = self.services();
+        let (identities, of_task) = self.identities(identify);
         let mut by_key = BTreeMap::new();
         let mut add = |cell: &SampleCell, at_ns: u64, samples: u64, weight: u64| {
             let bin = self.bin_of(self.clock.wall_us(at_ns));
@@ -176,22 +199,24 @@ impl Importing<'_> {
                 add(&counts.cells[cell as usize], at, count.samples.into(), count.weight);
             });
         }
-        BinSums { services, by_key }
+        BinSums { identities, by_key }
     }
 
-    /// Names of services, and the index of each task's.
-    fn services(&self) -> (Vec<Arc<str>>, Vec<u32>) {
-        let mut names: Vec<Arc<str>> = Vec::new();
-        let mut known: FxHashMap<Arc<str>, u32> = FxHashMap::default();
+    /// What processes belong to, each once, and the index of each task's.
+    fn identities(
+        &self,
+        identify: &dyn Fn(&Task) -> TaskIdentity,
+    ) -> (Vec<TaskIdentity>, Vec<u32>) {
+        let mut all: Vec<TaskIdentity> = Vec::new();
+        let mut known: FxHashMap<TaskIdentity, u32> = FxHashMap::default();
         let of_task = self.profile.aggregate.tasks.iter().map(|task| {
-            let name = self.origin.service.as_ref().unwrap_or(&task.command);
-            *known.entry(Arc::clone(name)).or_insert_with(|| {
-                names.push(Arc::clone(name));
-                (names.len() - 1) as u32
+            *known.entry(identify(task)).or_insert_with_key(|identity| {
+                all.push(identity.clone());
+                (all.len() - 1) as u32
             })
         });
         let of_task = of_task.collect();
-        (names, of_task)
+        (all, of_task)
     }
 
     fn samples(&self, sums: &BinSums, stacks: &mut StackRows<'_>) -> Vec<SampleRow> {
@@ -203,23 +228,25 @@ impl Importing<'_> {
             .collect();
         // Several places of one kernel function are one stack in the tables.
         let mut merged: BTreeMap<(i64, u32, u32, i64), Sum> = BTreeMap::new();
-        for (&(bin, event, service, stack), sum) in &sums.by_key {
-            let key = (bin, event, service, stacks.id(stack));
+        for (&(bin, event, process, stack), sum) in &sums.by_key {
+            let key = (bin, event, process, stacks.id(stack));
             let all = merged.entry(key).or_default();
             all.samples += sum.samples;
             all.weight = all.weight.saturating_add(sum.weight);
         }
-        let row = |((bin, event, service, stack_id), sum): ((i64, u32, u32, i64), Sum)| {
+        let row = |((bin, event, process, stack_id), sum): ((i64, u32, u32, i64), Sum)| {
             let (name, unit) = events.get(&event)?;
+            let identity = &sums.identities[process as usize];
             Some(SampleRow {
                 start: Timestamp(bin),
                 bin_us: self.bin_us(),
                 host: Arc::clone(&self.host),
                 boot: self.boot.clone(),
-                service: Arc::clone(&sums.services[service as usize]),
-                version: self.origin.version.clone(),
-                unit: None,
-                container: None,
+                service: Arc::clone(&identity.service),
+                version: identity.version.clone(),
+                unit: identity.unit.clone(),
+                container: identity.container.clone(),
+                pod: identity.pod.clone(),
                 event: Arc::clone(name),
                 stack_id,
                 samples: signed(sum.samples),
@@ -234,7 +261,8 @@ impl Importing<'_> {
     /// One row per event and bin, from the first to the last of the recording.
     fn intervals(&self, sums: &BinSums) -> Vec<IntervalRow> {
         let (start_us, end_us) = self.clock.recorded_us(self.profile);
-        let (first, last) = (self.bin_of(start_us), self.bin_of(end_us.max(start_us)));
+        // A recording that ends with a bin has nothing in the next one.
+        let (first, last) = (self.bin_of(start_us), self.bin_of((end_us - 1).max(start_us)));
         let mut bins: BTreeMap<(i64, u32), u64> = BTreeMap::new();
         let indices = || self.profile.events.iter().map(|event| event.index);
         let mut bin = first;

@@ -16,7 +16,9 @@ mod table;
 mod tables;
 
 pub use column::{ColumnValue, Timestamp};
-pub use file::{Dataset, DatasetError};
-pub use import::{ImportError, ImportOrigin, PROFILE, Rows, rows};
+pub use file::{Dataset, DatasetError, file_name};
+pub use import::{ImportError, ImportOrigin, PROFILE, Rows, TaskIdentity, rows};
 pub use table::{ColumnInfo, TableRow};
-pub use tables::{FrameRow, HostRow, IntervalRow, SampleRow, StackRow, TABLES, TableInfo};
+pub use tables::{
+    AgentRow, FrameRow, HostRow, IntervalRow, SampleRow, StackRow, TABLES, TableInfo,
+};

@@ -18,7 +18,7 @@ table! {
     host: Arc<str>,
     /// Id of the boot; kernel addresses compare only within one.
     boot: Option<Arc<str>>,
-    /// What the process belongs to: a label, else the name of the thread.
+    /// What the process belongs to: a label, else the systemd unit, else the name of the thread.
     service: Arc<str>,
     /// Version of the service, by label.
     version: Option<Arc<str>>,
@@ -26,6 +26,8 @@ table! {
     unit: Option<Arc<str>>,
     /// Id of the container.
     container: Option<Arc<str>>,
+    /// UID of the Kubernetes pod.
+    pod: Option<Arc<str>>,
     /// Event that was sampled.
     event: Arc<str>,
     /// The stack, as in `frames` and `stacks`.
@@ -134,6 +136,33 @@ table! {
     emulator: Option<Arc<str>>,
 }
 
+table! {
+    /// What an agent did in one bin: its own cost, and what it dropped.
+    AgentRow = "agent", sorted by host, start;
+    /// Start of the bin.
+    start: Timestamp,
+    /// Length of the bin, microseconds.
+    bin_us: i64,
+    /// Host name.
+    host: Arc<str>,
+    /// Id of the boot.
+    boot: Option<Arc<str>>,
+    /// The program, and its version.
+    agent: Arc<str>,
+    /// CPU time that the agent used, microseconds.
+    cpu_us: i64,
+    /// Memory of the agent that is not shared, bytes; missing where the kernel does not say.
+    rss_bytes: Option<i64>,
+    /// Samples of processes that ended before anybody asked what they belong to.
+    unidentified_samples: i64,
+    /// Samples of earlier bins that were dropped because the spool was full, since the row before.
+    dropped_samples: i64,
+    /// Files that waited for delivery when the row was made.
+    waiting_files: i64,
+    /// Id of the delivery.
+    batch: i64,
+}
+
 /// What is known of a table without a row of it.
 #[derive(Debug, Clone)]
 pub struct TableInfo {
@@ -160,10 +189,11 @@ const fn info<T: TableRow>() -> TableInfo {
 }
 
 /// All tables.
-pub const TABLES: [TableInfo; 5] = [
+pub const TABLES: [TableInfo; 6] = [
     info::<SampleRow>(),
     info::<FrameRow>(),
     info::<StackRow>(),
     info::<IntervalRow>(),
     info::<HostRow>(),
+    info::<AgentRow>(),
 ];

@@ -7,9 +7,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pmuscope_dataset::{ImportOrigin, PROFILE, Rows, Timestamp, rows};
+use pmuscope_dataset::{ImportOrigin, PROFILE, Rows, TaskIdentity, Timestamp, rows};
 use pmuscope_perfdata::info::RecordingInfo;
 use pmuscope_perfdata::reader::Reader;
+use pmuscope_profile::aggregate::Task;
 use pmuscope_profile::{Collected, GroupBy, Profile, available_threads};
 use pmuscope_symbols::KernelIdentity;
 use pmuscope_testkit::corpus::corpus;
@@ -19,7 +20,12 @@ const STARTED: Timestamp = Timestamp(1_764_000_000_000_000);
 
 fn origin(bin: Duration) -> ImportOrigin {
     let host = Some(Arc::from("host"));
-    ImportOrigin { host, service: None, version: None, started: Some(STARTED), bin, batch: 7 }
+    ImportOrigin { host, started: Some(STARTED), bin, batch: 7 }
+}
+
+/// Threads by their names.
+fn identity(task: &Task) -> TaskIdentity {
+    TaskIdentity::of_service(Arc::clone(&task.command))
 }
 
 /// With the symbols that the recording has itself: those of this machine are not its.
@@ -41,7 +47,7 @@ fn each(bin: Duration, mut check: impl FnMut(&str, &Profile, &Rows)) {
     let mut checked = 0;
     for path in corpus().recordings() {
         let profile = profile(&path);
-        let rows = rows(&profile, &origin(bin)).unwrap();
+        let rows = rows(&profile, &origin(bin), &identity).unwrap();
         check(&path.display().to_string(), &profile, &rows);
         checked += usize::from(!rows.samples.is_empty());
     }
@@ -128,7 +134,7 @@ fn every_stack_of_a_sample_is_there_once_with_its_frames() {
 #[test]
 fn a_second_import_has_the_same_rows_and_samples_are_there_once_per_key() {
     each(Duration::from_secs(1), |name, profile, first| {
-        let second = rows(profile, &origin(Duration::from_secs(1))).unwrap();
+        let second = rows(profile, &origin(Duration::from_secs(1)), &identity).unwrap();
         assert_eq!(&second, first, "{name}");
         let key = |row: &pmuscope_dataset::SampleRow| {
             (row.start, row.service.clone(), row.event.clone(), row.stack_id)
@@ -147,11 +153,11 @@ fn a_second_import_has_the_same_rows_and_samples_are_there_once_per_key() {
 fn what_a_recording_does_not_say_is_asked_for() {
     let profile = profile(&corpus().recording("linux-perf-data_sleep.data"));
     let told = origin(Duration::from_secs(1));
-    let why = |origin: &ImportOrigin| rows(&profile, origin).unwrap_err().to_string();
+    let why = |origin: &ImportOrigin| rows(&profile, origin, &identity).unwrap_err().to_string();
     assert!(why(&ImportOrigin { started: None, ..told.clone() }).contains("Try: --started TIME"));
     assert_eq!(
         profile.metadata.hostname.is_some(),
-        rows(&profile, &ImportOrigin { host: None, ..told }).is_ok()
+        rows(&profile, &ImportOrigin { host: None, ..told }, &identity).is_ok()
     );
 }
 
@@ -162,7 +168,9 @@ fn a_recording_that_claims_centuries_is_refused() {
     let info = RecordingInfo { started_unix_ns: 1, ..RecordingInfo::default() };
     profile.metadata.info = Some(info);
     let why = |profile: &Profile, bin: u64| {
-        rows(profile, &origin(Duration::from_secs(bin))).err().map(|error| error.to_string())
+        rows(profile, &origin(Duration::from_secs(bin)), &identity)
+            .err()
+            .map(|error| error.to_string())
     };
     for seconds in [1e12, f64::INFINITY] {
         profile.duration_s = Some(seconds);

@@ -36,7 +36,7 @@ fn tracepoints_are_named_and_their_arguments_printed() {
         let text = scratch.pmuscope(["script", "-i", "x.data"]);
         text.exits(0).prints("probe_here:main:  comm=sh\\x1b state=S|D").is_silent();
         let json = scratch.pmuscope(["script", "-i", "x.data", "--json", "-F", "event,trace"]);
-        json.prints("\"event\":\"probe_here:main\",\"trace\":\"comm=sh\\\\x1b state=S|D\"");
+        json.prints("\"event\":\"probe_here:main\",\"trace\":\"comm=sh\\u001b state=S|D\"");
         let csv = scratch.pmuscope(["script", "-i", "x.data", "--csv", "-F", "+addr"]);
         csv.prints("event,trace,addr");
         let without = scratch.pmuscope(["script", "-i", "x.data", "-F", "-trace"]);

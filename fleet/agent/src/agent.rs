@@ -1,0 +1,292 @@
+//! The loop of an agent: a bin, its rows, the spool, the sink.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use pmuscope_counters::Host;
+use pmuscope_dataset::{
+    AgentRow, ImportError, ImportOrigin, PROFILE, Rows, Timestamp, file_name, rows,
+};
+use pmuscope_events::{EventError, MachineCatalog, Sampling as EventSampling, default_event};
+use pmuscope_live::{LiveError, Ticker};
+use pmuscope_machine::{Machine, MachineError, Target};
+use pmuscope_profile::{GroupBy, Profile, TasksBy};
+use pmuscope_recorder::{CallGraph, FollowOptions, Following, RecorderError, Sampling, follow};
+use pmuscope_symbols::{Options as SymbolOptions, Symbolizer};
+
+use crate::config::AgentConfig;
+use crate::service::Services;
+use crate::sink::FolderSink;
+use crate::spool::{Backlog, Spool, SpoolError};
+
+/// How often processes are asked what they belong to.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+const US_PER_S: i64 = 1_000_000;
+
+/// Why an agent cannot begin or go on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AgentError {
+    /// What the machine has.
+    #[error(transparent)]
+    Machine(#[from] MachineError),
+    /// The event that is sampled.
+    #[error(transparent)]
+    Event(#[from] EventError),
+    /// Sampling cannot begin.
+    #[error(transparent)]
+    Recorder(#[from] RecorderError),
+    /// Sampling cannot go on.
+    #[error(transparent)]
+    Live(#[from] LiveError),
+    /// A bin has no rows.
+    #[error(transparent)]
+    Rows(#[from] ImportError),
+    /// The spool.
+    #[error(transparent)]
+    Spool(#[from] SpoolError),
+}
+
+/// What became of a bin.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BinReport {
+    /// Its length, seconds.
+    pub seconds: f64,
+    /// Samples.
+    pub samples: u64,
+    /// Samples that were lost.
+    pub lost: u64,
+    /// CPU time of the agent, seconds.
+    pub cpu_s: f64,
+    /// Samples of earlier bins that were dropped because the spool was full.
+    pub dropped: u64,
+    /// Files that were delivered.
+    pub delivered: u64,
+    /// What waits.
+    pub waiting: Backlog,
+    /// Why the rest was not delivered.
+    pub undelivered: Option<String>,
+}
+
+/// Records bin after bin until `stops` says so, or for one bin; each is reported.
+///
+/// # Errors
+/// [`AgentError`]. What was recorded before is in the spool or delivered.
+pub fn run(
+    config: &AgentConfig,
+    once: bool,
+    stops: &dyn Fn() -> bool,
+    report: &mut dyn FnMut(&BinReport),
+) -> Result<(), AgentError> {
+    let machine = Machine::host();
+    let spool = Spool::open(&config.spool.folder, config.spool.max_mib << 20)?;
+    let options = options(config, &machine)?;
+    follow(options, &Host, &machine, |following| {
+        Agent::new(config, &machine, &spool, following).run(once, stops, report)
+    })?
+}
+
+/// What is sampled.
+fn options(config: &AgentConfig, machine: &Machine) -> Result<FollowOptions, AgentError> {
+    let catalog = MachineCatalog::new(machine)?;
+    let (mut groups, _) = default_event(&catalog)?;
+    for event in groups.iter_mut().flat_map(|group| &mut group.events) {
+        event.sampling.get_or_insert(EventSampling::Frequency(config.frequency_hz));
+    }
+    let target = match &config.cgroup {
+        Some(path) => Target::Cgroup { path: path.clone(), cpus: None },
+        None => Target::System,
+    };
+    let call_graph = match config.call_stacks {
+        true => CallGraph::FramePointer { depth: 0 },
+        false => CallGraph::None,
+    };
+    let sampling = Sampling::Frequency(config.frequency_hz);
+    let own_command_line = std::env::args().collect();
+    Ok(FollowOptions { target, groups, sampling, call_graph, own_command_line })
+}
+
+struct Agent<'a> {
+    config: &'a AgentConfig,
+    spool: &'a Spool,
+    sink: FolderSink,
+    services: Services,
+    following: &'a Following<'a>,
+    ticker: Ticker<'a>,
+    boot: Option<Arc<str>>,
+    /// Samples that were dropped since the last row of the agent.
+    dropped: u64,
+}
+
+impl<'a> Agent<'a> {
+    fn new(
+        config: &'a AgentConfig,
+        machine: &Machine,
+        spool: &'a Spool,
+        following: &'a Following<'a>,
+    ) -> Self {
+        let group = GroupBy { chains: config.call_stacks, tasks: TasksBy::Process, cpus: false };
+        let symbolizer = Symbolizer::new(SymbolOptions { inlined: false });
+        Self {
+            config,
+            spool,
+            sink: FolderSink::new(&config.sink.folder),
+            services: Services::new(Machine::host(), config.version.as_deref().map(Arc::from)),
+            following,
+            ticker: Ticker::new(following, symbolizer, group, PROFILE),
+            boot: machine.boot_id().map(Arc::from),
+            dropped: 0,
+        }
+    }
+
+    fn run(
+        mut self,
+        once: bool,
+        stops: &dyn Fn() -> bool,
+        report: &mut dyn FnMut(&BinReport),
+    ) -> Result<(), AgentError> {
+        loop {
+            let bin = self.config.bin();
+            let length = if once { bin } else { to_next_bin(self.end_us(), bin) };
+            let mut next_look = Instant::now();
+            let services = &mut self.services;
+            let mut tick = self.ticker.next(length, || {
+                if Instant::now() >= next_look {
+                    services.look();
+                    next_look = Instant::now() + LOOK_EVERY;
+                }
+                stops()
+            })?;
+            let end_us = self.end_us();
+            let bin = self.keep(&mut tick.profile, end_us)?;
+            report(&bin);
+            self.services.forget_ended();
+            if tick.last || once {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The end of the last bin by the wall clock as it is now, microseconds since 1970.
+    fn end_us(&self) -> i64 {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let ago_ns = self.following.now() as i64 - self.ticker.end() as i64;
+        now.as_micros() as i64 - ago_ns / 1000
+    }
+
+    /// Puts a bin that ended at `end_us` into the spool, and delivers what waits there.
+    fn keep(&mut self, profile: &mut Profile, end_us: i64) -> Result<BinReport, AgentError> {
+        // The wall clock may have been set since the recorder began: each bin has the time of its own.
+        let end_us = near_multiple(end_us, self.config.bin());
+        if let Some(info) = &mut profile.metadata.info {
+            let start_us = end_us - (info.duration_s * 1e6) as i64;
+            let start_us = near_multiple(start_us, self.config.bin());
+            info.started_unix_ns = u64::try_from(start_us).unwrap_or(0) * 1000;
+            info.duration_s = (end_us - start_us) as f64 / 1e6;
+        }
+        let info = profile.info().cloned().unwrap_or_default();
+        let host: Arc<str> = self.config.host.as_deref().unwrap_or(&info.machine.hostname).into();
+        // Names rise with time, and differ even if the wall clock is set back.
+        let boot = self.boot.as_deref().map_or("-", |id| id.split('-').next().unwrap_or("-"));
+        let name = format!("{}-{boot}-{:020}", file_name(&host), self.ticker.end());
+        let batch = batch(&name);
+        let bin = self.config.bin();
+        let origin = ImportOrigin { host: Some(Arc::clone(&host)), started: None, bin, batch };
+        let rows = rows(profile, &origin, &|task| self.services.identity(task))?;
+        let agent = self.agent_row(profile, &rows, &info, (&host, batch))?;
+        let when = agent.start;
+        self.spool.add(rows, agent, when, &name)?;
+        let (delivered, result) = self.spool.deliver(&self.sink)?;
+        self.dropped = self.spool.shrink()?;
+        Ok(BinReport {
+            seconds: info.duration_s,
+            samples: profile.samples(),
+            lost: profile.lost.count,
+            cpu_s: info.cost.user_s + info.cost.system_s,
+            dropped: self.dropped,
+            delivered,
+            waiting: self.spool.waiting()?,
+            undelivered: result.err().map(|error| error.to_string()),
+        })
+    }
+
+    fn agent_row(
+        &self,
+        profile: &Profile,
+        rows: &Rows,
+        info: &pmuscope_perfdata::info::RecordingInfo,
+        (host, batch): (&Arc<str>, i64),
+    ) -> Result<AgentRow, AgentError> {
+        let counts = &profile.aggregate;
+        let is_unknown = |task: u32| !self.services.knows(&counts.tasks[task as usize]);
+        let unidentified = counts.cells.iter().filter(|cell| is_unknown(cell.task));
+        let bin_us = self.config.bin_seconds as i64 * US_PER_S;
+        Ok(AgentRow {
+            // There is one per event and bin, whatever was sampled.
+            start: rows.intervals.first().map_or(Timestamp(0), |row| row.start),
+            bin_us,
+            host: Arc::clone(host),
+            boot: self.boot.clone(),
+            agent: concat!("pmuscope-fleet ", env!("CARGO_PKG_VERSION")).into(),
+            cpu_us: ((info.cost.user_s + info.cost.system_s) * 1e6) as i64,
+            rss_bytes: own_memory(),
+            unidentified_samples: unidentified.map(|cell| cell.samples as i64).sum(),
+            dropped_samples: self.dropped as i64,
+            waiting_files: self.spool.waiting()?.files as i64,
+            batch,
+        })
+    }
+}
+
+/// A moment, microseconds; the multiple of a bin's length that it is next to, if it is within a hundredth of a bin. The
+/// records' clock and the wall clock are not read at once, and one of them is adjusted all the time.
+fn near_multiple(at_us: i64, bin: Duration) -> i64 {
+    let bin_us = bin.as_micros() as i64;
+    let multiple = (at_us + bin_us / 2).div_euclid(bin_us) * bin_us;
+    if (at_us - multiple).abs() <= bin_us / 100 { multiple } else { at_us }
+}
+
+/// From a moment, microseconds, to the end of the bin that it belongs to.
+fn to_next_bin(at_us: i64, bin: Duration) -> Duration {
+    let bin_us = bin.as_micros() as i64;
+    let end_us = (near_multiple(at_us, bin).div_euclid(bin_us) + 1) * bin_us;
+    Duration::from_micros((end_us - at_us) as u64)
+}
+
+/// The id of a delivery, from the name of its files.
+fn batch(name: &str) -> i64 {
+    let mut first = [0; 8];
+    first.copy_from_slice(&blake3::hash(name.as_bytes()).as_bytes()[..8]);
+    i64::from_be_bytes(first)
+}
+
+/// Memory of this process that is not shared, bytes: `RssAnon` of `/proc/self/status`.
+fn own_memory() -> Option<i64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
+    let kib: i64 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;
+    Some(kib * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bin_ends_at_a_multiple_of_its_length_even_if_clocks_differ_a_little() {
+        let bin = Duration::from_secs(300);
+        let next = |at_us: i64| to_next_bin(at_us, bin).as_micros();
+        assert_eq!(next(0), 300_000_000);
+        // Read a microsecond too early, and too late: the next one makes up for it.
+        assert_eq!((next(299_999_999), next(300_000_001)), (300_000_001, 299_999_999));
+        assert_eq!((next(100_000_000), next(-100_000_000)), (200_000_000, 100_000_000));
+        assert_eq!(near_multiple(296_000_000, bin), 296_000_000);
+        assert_eq!(near_multiple(-1, bin), 0);
+    }
+
+    #[test]
+    fn a_delivery_has_the_id_of_its_name() {
+        assert_eq!(batch("web-1-a-1"), batch("web-1-a-1"));
+        assert_ne!(batch("web-1-a-1"), batch("web-1-a-2"));
+    }
+}

@@ -1,0 +1,181 @@
+//! The file that says what an agent records, and where it goes.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::Deserialize;
+
+/// Samples per second and CPU that are asked for at most: an agent is there all the time.
+const MOST_HZ: u64 = 1000;
+/// Length of a bin, seconds.
+const BINS: std::ops::RangeInclusive<u64> = 1..=86_400;
+
+/// What cannot be used of a configuration.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// The file.
+    #[error("cannot read {path}: {source}")]
+    Io {
+        /// It.
+        path: PathBuf,
+        /// The cause.
+        source: std::io::Error,
+    },
+    /// Its syntax, or a name that it must not have.
+    #[error("{path}: {source}")]
+    Syntax {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        source: Box<toml::de::Error>,
+    },
+    /// A value.
+    #[error("{name} = {value}: {why}")]
+    Value {
+        /// The setting.
+        name: &'static str,
+        /// What it is set to.
+        value: u64,
+        /// What it must be.
+        why: &'static str,
+    },
+}
+
+/// What an agent does.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AgentConfig {
+    /// Host name, where it is not that of the machine.
+    #[serde(default)]
+    pub host: Option<String>,
+    /// Record this cgroup and those below it only, such as `/system.slice`; otherwise the whole machine.
+    #[serde(default)]
+    pub cgroup: Option<String>,
+    /// Samples per second and CPU.
+    #[serde(default = "frequency_hz")]
+    pub frequency_hz: u64,
+    /// What is counted together, seconds of wall-clock time.
+    #[serde(default = "bin_seconds")]
+    pub bin_seconds: u64,
+    /// Whether samples have call stacks, by frame pointers.
+    #[serde(default = "yes")]
+    pub call_stacks: bool,
+    /// Version of all services of this host.
+    #[serde(default)]
+    pub version: Option<String>,
+    /// Where bins wait for delivery.
+    pub spool: SpoolConfig,
+    /// Where they go.
+    pub sink: SinkConfig,
+}
+
+/// Where bins wait for delivery.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SpoolConfig {
+    /// Its folder.
+    pub folder: PathBuf,
+    /// What it takes at most, MiB. Then the oldest samples are dropped.
+    #[serde(default = "max_mib")]
+    pub max_mib: u64,
+}
+
+/// Where bins go.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SinkConfig {
+    /// Folder of the dataset, such as one that all hosts share.
+    pub folder: PathBuf,
+}
+
+/// A prime, so that it is in step with nothing.
+fn frequency_hz() -> u64 {
+    19
+}
+
+fn bin_seconds() -> u64 {
+    300
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn max_mib() -> u64 {
+    1024
+}
+
+impl AgentConfig {
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// [`ConfigError`] if it cannot be read or used.
+    pub fn read(path: &Path) -> Result<Self, ConfigError> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| ConfigError::Io { path: path.to_owned(), source })?;
+        let config: Self = toml::from_str(&text).map_err(|source| ConfigError::Syntax {
+            path: path.to_owned(),
+            source: Box::new(source),
+        })?;
+        config.check()?;
+        Ok(config)
+    }
+
+    /// # Errors
+    /// [`ConfigError::Value`].
+    fn check(&self) -> Result<(), ConfigError> {
+        let wrong = |name, value, why| Err(ConfigError::Value { name, value, why });
+        if !(1..=MOST_HZ).contains(&self.frequency_hz) {
+            return wrong("frequency_hz", self.frequency_hz, "must be 1 to 1000. Try: 19");
+        }
+        if !BINS.contains(&self.bin_seconds) {
+            return wrong("bin_seconds", self.bin_seconds, "must be 1 to 86400. Try: 300");
+        }
+        if self.spool.max_mib == 0 {
+            return wrong("spool.max_mib", 0, "must be 1 or more. Try: 1024");
+        }
+        Ok(())
+    }
+
+    /// Length of a bin.
+    #[must_use]
+    pub fn bin(&self) -> Duration {
+        Duration::from_secs(self.bin_seconds)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<AgentConfig, ConfigError> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("agent.toml");
+        std::fs::write(&path, text).unwrap();
+        AgentConfig::read(&path)
+    }
+
+    const LEAST: &str = "spool.folder = '/var/lib/pmuscope'\nsink.folder = '/mnt/profiles'\n";
+
+    #[test]
+    fn two_folders_are_enough() {
+        let config = read(LEAST).unwrap();
+        assert_eq!((config.frequency_hz, config.bin_seconds, config.call_stacks), (19, 300, true));
+        assert_eq!((config.spool.max_mib, config.host), (1024, None));
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_named() {
+        let fails = |more: &str, with: &str| {
+            let text = read(&format!("{more}\n{LEAST}")).unwrap_err().to_string();
+            assert!(text.contains(with), "{more}: {text}");
+        };
+        fails("frequency_hz = 0", "frequency_hz = 0: must be 1 to 1000");
+        fails("bin_seconds = 100000", "bin_seconds = 100000: must be 1 to 86400");
+        fails("spool.max_mib = 0", "spool.max_mib = 0: must be 1 or more");
+        fails("frequency = 19", "unknown field `frequency`");
+        let missing = AgentConfig::read(Path::new("/nonexistent.toml")).unwrap_err().to_string();
+        assert!(missing.starts_with("cannot read /nonexistent.toml: "), "{missing}");
+    }
+}

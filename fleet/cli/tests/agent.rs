@@ -1,0 +1,257 @@
+//! An agent on this machine: what it delivers is what it sampled, once, also where it is killed.
+
+#![allow(clippy::unwrap_used, clippy::panic)] // clippy takes helpers of a test binary for no tests
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use arrow::array::AsArray as _;
+use arrow::datatypes::{Int64Type, TimestampMicrosecondType};
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use pmuscope_testkit::need;
+
+/// A busy process, ended with the test.
+struct Busy(Child);
+
+impl Busy {
+    fn start() -> Self {
+        let endless = ["-c", "while :; do :; done"];
+        Self(Command::new("sh").args(endless).stdin(Stdio::null()).spawn().unwrap())
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Folders of an agent, and its configuration.
+struct Site {
+    folder: tempfile::TempDir,
+}
+
+impl Site {
+    fn new(more: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let (spool, sink) = (folder.path().join("spool"), folder.path().join("sink"));
+        let text = format!(
+            "host = \"web-1\"\nfrequency_hz = 199\n{more}\n[spool]\nfolder = {spool:?}\n[sink]\nfolder = {sink:?}\n"
+        );
+        fs::write(folder.path().join("agent.toml"), text).unwrap();
+        Self { folder }
+    }
+
+    fn agent(&self, flags: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pmuscope-fleet"));
+        command.args(["agent", "--config"]).arg(self.folder.path().join("agent.toml")).args(flags);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        command
+    }
+
+    #[track_caller]
+    fn once(&self) -> String {
+        let Output { status, stderr, .. } = self.agent(&["--once"]).output().unwrap();
+        let told = String::from_utf8_lossy(&stderr).into_owned();
+        assert!(status.success(), "{told}");
+        told
+    }
+
+    fn table(&self, below: &str, table: &str) -> Vec<PathBuf> {
+        files(&self.folder.path().join(below).join("v1").join(table))
+    }
+}
+
+/// Files below a folder, whatever they are called.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    let mut found = Vec::new();
+    for entry in entries {
+        let path = entry.unwrap().path();
+        if path.is_dir() { found.extend(files(&path)) } else { found.push(path) }
+    }
+    found.sort();
+    found
+}
+
+/// Sum of a column of numbers over these files.
+fn sum(files: &[PathBuf], column: &str) -> i64 {
+    let mut sum = 0;
+    for file in files {
+        for batch in read(file) {
+            let values = batch.column_by_name(column).unwrap().as_primitive::<Int64Type>();
+            sum += values.iter().flatten().sum::<i64>();
+        }
+    }
+    sum
+}
+
+fn read(file: &Path) -> Vec<arrow::array::RecordBatch> {
+    let builder = ParquetRecordBatchReaderBuilder::try_new(File::open(file).unwrap());
+    let builder = builder.unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    builder.build().unwrap().map(Result::unwrap).collect()
+}
+
+/// Distinct texts of a column.
+fn texts(files: &[PathBuf], column: &str) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for batch in files.iter().flat_map(|file| read(file)) {
+        let values = batch.column_by_name(column).unwrap().as_string::<i32>();
+        found.extend(values.iter().flatten().map(str::to_owned));
+    }
+    found
+}
+
+/// What `sh` belongs to here: the service that the tests run in, if they do, else its name.
+fn own_service() -> String {
+    let cgroups = fs::read_to_string("/proc/self/cgroup").unwrap();
+    let path = cgroups.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or_default();
+    let is_service = |part: &&str| part.ends_with(".service") && !part.starts_with("user@");
+    let unit = path.split('/').rfind(is_service);
+    unit.map_or("sh", |unit| unit.trim_end_matches(".service")).to_owned()
+}
+
+macro_rules! skip_unless {
+    ($need:expr) => {
+        if let Some(why) = $need {
+            eprintln!("skipped: {why}");
+            return;
+        }
+    };
+}
+
+#[test]
+fn a_bin_is_delivered_with_its_stacks_its_cost_and_its_losses() {
+    skip_unless!(need::root().or_else(need::machine_sampling));
+    let site = Site::new("bin_seconds = 2\nversion = \"1.3\"");
+    let _busy = Busy::start();
+    let told = site.once();
+    assert!(told.contains(" samples, 0 lost, agent used "), "{told}");
+    let samples = site.table("sink", "samples");
+    let intervals = site.table("sink", "intervals");
+    assert!(sum(&samples, "samples") > 100, "{told}");
+    assert_eq!(sum(&samples, "samples"), sum(&intervals, "samples"));
+    assert_eq!(sum(&intervals, "lost"), 0);
+    assert!(sum(&intervals, "recorded_us") >= 2_000_000, "of one event");
+    let services = texts(&samples, "service");
+    assert!(services.contains(&own_service()), "{services:?}");
+    assert_eq!(texts(&samples, "version"), ["1.3".to_owned()].into());
+    assert_eq!(texts(&samples, "host"), ["web-1".to_owned()].into());
+    let agent = site.table("sink", "agent");
+    assert!(sum(&agent, "cpu_us") > 0 && sum(&agent, "rss_bytes") > 0);
+    assert_eq!(sum(&agent, "dropped_samples"), 0);
+    // Every stack of a sample has a row, and frames.
+    let stack = |of: &[PathBuf]| -> BTreeSet<i64> {
+        let ids = |file: &PathBuf| {
+            let column = |batch: arrow::array::RecordBatch| {
+                let ids = batch.column_by_name("stack_id").unwrap().as_primitive::<Int64Type>();
+                ids.iter().flatten().collect::<Vec<_>>()
+            };
+            read(file).into_iter().flat_map(column).collect::<Vec<_>>()
+        };
+        of.iter().flat_map(ids).collect()
+    };
+    assert_eq!(stack(&samples), stack(&site.table("sink", "stacks")));
+    assert_eq!(stack(&samples), stack(&site.table("sink", "frames")));
+    assert_eq!(files(&site.folder.path().join("spool")).len(), 1, "its lock");
+}
+
+/// Bins begin at multiples of their length on the wall clock, so that those of all hosts can be added.
+#[test]
+fn bins_are_those_of_the_wall_clock_and_the_last_one_is_kept() {
+    skip_unless!(need::root().or_else(need::machine_sampling));
+    let site = Site::new("bin_seconds = 1");
+    let mut child = site.agent(&[]).spawn().unwrap();
+    let began = Instant::now();
+    while site.table("sink", "intervals").len() < 3 {
+        assert!(began.elapsed() < Duration::from_secs(60), "no three bins in a minute");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let pid = child.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+    let output = child.wait().unwrap();
+    assert!(output.success());
+    let intervals = site.table("sink", "intervals");
+    assert!(intervals.len() > 3, "{intervals:?}");
+    for batch in intervals.iter().flat_map(|file| read(file)) {
+        let starts =
+            batch.column_by_name("start").unwrap().as_primitive::<TimestampMicrosecondType>();
+        assert!(starts.iter().flatten().all(|start| start % 1_000_000 == 0));
+    }
+    // Whole bins but for the first and the last, and nothing between them that is not recorded.
+    let recorded = sum(&intervals, "recorded_us");
+    let whole = 1_000_000 * intervals.len() as i64;
+    assert!((whole - 2_000_000..=whole).contains(&recorded), "{recorded} of {intervals:?}");
+    assert_eq!(sum(&site.table("sink", "samples"), "samples"), sum(&intervals, "samples"));
+}
+
+/// An agent that is killed at any moment leaves nothing unreadable and nothing twice: what intervals say is what the
+/// samples are, after the next agent has delivered the rest.
+#[test]
+fn an_agent_that_is_killed_delivers_nothing_twice_and_nothing_by_halves() {
+    skip_unless!(need::root().or_else(need::machine_sampling));
+    let site = Site::new("bin_seconds = 1");
+    let _busy = Busy::start();
+    for round in 0..8 {
+        let before = files(site.folder.path());
+        let mut child = site.agent(&[]).stderr(Stdio::null()).spawn().unwrap();
+        let began = Instant::now();
+        while files(site.folder.path()) == before && began.elapsed() < Duration::from_secs(30) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        // From the first file of a bin to the last that is delivered.
+        std::thread::sleep(Duration::from_millis(7 * round));
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    site.once();
+    assert_eq!(files(&site.folder.path().join("spool")).len(), 1, "its lock");
+    let left = files(&site.folder.path().join("sink"));
+    let is_whole = |path: &PathBuf| path.extension().is_some_and(|end| end == "parquet");
+    assert!(left.iter().all(is_whole), "{left:?}");
+    let bins = |table: &str| -> BTreeSet<String> {
+        let name = |path: &PathBuf| path.file_name().unwrap().to_string_lossy().into_owned();
+        site.table("sink", table).iter().map(name).collect()
+    };
+    for table in ["samples", "stacks", "frames", "hosts", "agent"] {
+        assert_eq!(bins(table), bins("intervals"), "{table}");
+    }
+    let samples = |table: &str| sum(&site.table("sink", table), "samples");
+    assert_eq!(samples("samples"), samples("intervals"));
+}
+
+#[test]
+fn what_cannot_be_delivered_is_kept_and_delivered_later() {
+    skip_unless!(need::root().or_else(need::machine_sampling));
+    let site = Site::new("bin_seconds = 1");
+    let sink = site.folder.path().join("sink");
+    fs::write(&sink, "no folder").unwrap();
+    let told = site.once();
+    assert!(told.contains(" waiting") && told.contains("warning: cannot write "), "{told}");
+    let waiting = sum(&site.table("spool", "samples"), "samples");
+    fs::remove_file(&sink).unwrap();
+    let told = site.once();
+    assert!(told.contains("delivered ") && !told.contains("waiting"), "{told}");
+    let delivered = sum(&site.table("sink", "samples"), "samples");
+    assert!(delivered > waiting && waiting > 0, "{delivered} {waiting}");
+    assert_eq!(delivered, sum(&site.table("sink", "intervals"), "samples"));
+}
+
+#[test]
+fn bad_configurations_are_named_before_anything_is_recorded() {
+    let fails = |more: &str, with: &str| {
+        let site = Site::new(more);
+        let began = Instant::now();
+        let Output { status, stderr, .. } = site.agent(&["--once"]).output().unwrap();
+        let told = String::from_utf8_lossy(&stderr);
+        assert_eq!(status.code(), Some(2), "{told}");
+        assert!(told.starts_with("error: ") && told.contains(with), "{told}");
+        assert!(began.elapsed() < Duration::from_secs(60), "it recorded a bin");
+    };
+    fails("bin_seconds = 0", "bin_seconds = 0: must be 1 to 86400");
+    fails("bins = 3", "unknown field `bins`");
+}
