@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use pmuscope_abi::AttrFlags;
 use pmuscope_counters::Host;
 use pmuscope_dataset::{
     AgentRow, ImportError, ImportOrigin, PROFILE, Rows, Timestamp, file_name, rows,
@@ -92,6 +93,8 @@ fn options(config: &AgentConfig, machine: &Machine) -> Result<FollowOptions, Age
     let (mut groups, _) = default_event(&catalog)?;
     for event in groups.iter_mut().flat_map(|group| &mut group.events) {
         event.sampling.get_or_insert(EventSampling::Frequency(config.frequency_hz));
+        // What no CPU did is the rest of `intervals`; samples of it would be most of all rows.
+        event.attr.flags |= AttrFlags::EXCLUDE_IDLE;
     }
     let target = match &config.cgroup {
         Some(path) => Target::Cgroup { path: path.clone(), cpus: None },

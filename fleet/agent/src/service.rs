@@ -121,9 +121,12 @@ impl Services {
     #[must_use]
     pub fn identity(&self, task: &Task) -> TaskIdentity {
         let known = task.pid.and_then(|pid| self.known.get(&pid)).cloned().unwrap_or_default();
-        let service = known.service().map_or_else(|| Arc::clone(&task.command), Arc::from);
+        let named = match known.service() {
+            Some(service) => TaskIdentity::of_service(service.into()),
+            None => TaskIdentity::of_thread(&task.command),
+        };
         let CgroupIdentity { unit, container, pod } = known;
-        TaskIdentity { service, version: self.version.clone(), unit, container, pod }
+        TaskIdentity { version: self.version.clone(), unit, container, pod, ..named }
     }
 }
 

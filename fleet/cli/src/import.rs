@@ -28,7 +28,7 @@ pub(crate) struct Args {
     /// Folder of the dataset; made if it is not there
     #[arg(long, value_name = "DATASET")]
     to: PathBuf,
-    /// Service that all processes belong to [default: each thread's name]
+    /// Service that all processes belong to [default: each thread's name, up to a slash]
     #[arg(long, value_name = "NAME")]
     service: Option<Arc<str>>,
     /// Version of the service
@@ -76,8 +76,10 @@ fn import(file: &Path, args: &Args, dataset: &Dataset) -> anyhow::Result<String>
         batch: i64::from_be_bytes(first),
     };
     let identify = |task: &Task| {
-        let service = args.service.as_ref().unwrap_or(&task.command);
-        let identity = TaskIdentity::of_service(Arc::clone(service));
+        let identity = match &args.service {
+            Some(service) => TaskIdentity::of_service(Arc::clone(service)),
+            None => TaskIdentity::of_thread(&task.command),
+        };
         TaskIdentity { version: args.version.clone(), ..identity }
     };
     let rows = rows(&profile, &origin, &identify)?;

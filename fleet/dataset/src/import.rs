@@ -57,6 +57,15 @@ impl TaskIdentity {
     pub fn of_service(service: Arc<str>) -> Self {
         Self { service, version: None, unit: None, container: None, pod: None }
     }
+
+    /// A process of which nothing but the name of a thread is known: that name up to a slash. The kernel's threads have
+    /// names such as `kworker/0:1-events`; each would be a service of its own.
+    #[must_use]
+    pub fn of_thread(name: &Arc<str>) -> Self {
+        let stem =
+            name.split('/').next().filter(|stem| !stem.is_empty() && stem.len() < name.len());
+        Self::of_service(stem.map_or_else(|| Arc::clone(name), Arc::from))
+    }
 }
 
 /// Why a recording has no rows.

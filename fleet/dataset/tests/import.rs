@@ -23,6 +23,16 @@ fn origin(bin: Duration) -> ImportOrigin {
     ImportOrigin { host, started: Some(STARTED), bin, batch: 7 }
 }
 
+#[test]
+fn a_thread_of_the_kernel_has_the_name_that_it_shares_with_others() {
+    let service = |name: &str| TaskIdentity::of_thread(&Arc::from(name)).service.to_string();
+    assert_eq!(service("kworker/0:1-events"), "kworker");
+    assert_eq!(
+        (service("redis-server"), service("/init")),
+        ("redis-server".into(), "/init".into())
+    );
+}
+
 /// Threads by their names.
 fn identity(task: &Task) -> TaskIdentity {
     TaskIdentity::of_service(Arc::clone(&task.command))

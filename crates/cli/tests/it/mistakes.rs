@@ -87,7 +87,12 @@ const CASES: [Case; 54] = [
     ("top --json", 2, &["Try: pmuscope top --once --json"], &[]),
     ("stat --append -- true", 2, &["Try: -o FILE --append"], &[]),
     ("sweep -e x --resume -- true", 2, &["Try: --json=FILE --resume"], &[]),
-    ("numa restore --csv", 2, &["has no result in this form", "Try: pmuscope numa restore -h"], &["tip"]),
+    (
+        "numa restore --csv",
+        2,
+        &["has no result in this form", "Try: pmuscope numa restore -h"],
+        &["tip"],
+    ),
     (
         "diff a.data",
         2,
