@@ -7,7 +7,7 @@
 //!  /kubepods/burstable/pod<UID>/<64 hex>                        pod, container
 //! ```
 //! The paths are conventions of systemd, Docker, containerd, CRI-O, Podman and the kubelet; a cgroup that follows none of
-//! them says nothing, and its processes belong to the names of their threads.
+//! them says nothing, and its processes are services by their names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -80,7 +80,15 @@ fn pod(part: &str) -> Option<String> {
 pub struct Services {
     machine: Machine,
     version: Option<Arc<str>>,
-    known: BTreeMap<i32, CgroupIdentity>,
+    known: BTreeMap<i32, SeenProcess>,
+}
+
+/// A process that was seen.
+#[derive(Debug, Clone, Default)]
+struct SeenProcess {
+    cgroup: CgroupIdentity,
+    /// Its name when it was seen first, which is that of the shell if that has not run the program yet.
+    name: Option<Arc<str>>,
 }
 
 impl Services {
@@ -98,7 +106,8 @@ impl Services {
             if !self.known.contains_key(&pid)
                 && let Some(path) = self.machine.cgroup_path(id)
             {
-                self.known.insert(pid, CgroupIdentity::of(&path));
+                let (cgroup, name) = (CgroupIdentity::of(&path), self.process_name(id));
+                self.known.insert(pid, SeenProcess { cgroup, name });
             }
         }
     }
@@ -117,13 +126,23 @@ impl Services {
         task.pid.is_none_or(|pid| pid <= 0 || self.known.contains_key(&pid))
     }
 
-    /// What a thread's process belongs to.
+    fn process_name(&self, pid: u32) -> Option<Arc<str>> {
+        let leader = self.machine.task(pid, pid).ok()?;
+        Some(String::from_utf8_lossy(&leader.comm).into())
+    }
+
+    /// What a thread's process belongs to: without a unit, the name that the process has now, or had when it was seen.
     #[must_use]
     pub fn identity(&self, task: &Task) -> TaskIdentity {
-        let known = task.pid.and_then(|pid| self.known.get(&pid)).cloned().unwrap_or_default();
+        let seen = task.pid.and_then(|pid| self.known.get(&pid)).cloned().unwrap_or_default();
+        let SeenProcess { cgroup: known, name } = seen;
         let named = match known.service() {
             Some(service) => TaskIdentity::of_service(service.into()),
-            None => TaskIdentity::of_thread(&task.command),
+            None => {
+                let pid = task.pid.and_then(|pid| u32::try_from(pid).ok()).filter(|pid| *pid > 0);
+                let name = pid.and_then(|pid| self.process_name(pid)).or(name);
+                TaskIdentity::of_thread(&name.unwrap_or_else(|| Arc::clone(&task.command)))
+            }
         };
         let CgroupIdentity { unit, container, pod } = known;
         TaskIdentity { version: self.version.clone(), unit, container, pod, ..named }
@@ -171,6 +190,28 @@ mod tests {
         }
         // Neither a pod nor a container.
         assert_eq!(of("/kubepods.slice/podcast-abc"), [None, None, None]);
+    }
+
+    /// A process of this machine: while it runs, after its end, and one that nobody has seen.
+    #[test]
+    fn a_process_keeps_its_name_after_its_end() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = i32::try_from(child.id()).unwrap();
+        let mut services = Services::new(Machine::host(), Some("1.3".into()));
+        let task = |pid| Task { command: "a/thread".into(), pid: Some(pid), tid: None };
+        assert!(!services.knows(&task(pid)));
+        services.look();
+        assert!(services.knows(&task(pid)));
+        let running = services.identity(&task(pid));
+        let expected = running.unit.as_deref().and_then(|unit| unit.strip_suffix(".service"));
+        assert_eq!(&*running.service, expected.unwrap_or("sleep"));
+        assert_eq!(running.version.as_deref(), Some("1.3"));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(services.identity(&task(pid)), running);
+        services.forget_ended();
+        assert!(!services.knows(&task(pid)));
+        assert_eq!(&*services.identity(&task(pid)).service, "a");
     }
 
     #[test]

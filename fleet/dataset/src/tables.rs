@@ -18,7 +18,8 @@ table! {
     host: Arc<str>,
     /// Id of the boot; kernel addresses compare only within one.
     boot: Option<Arc<str>>,
-    /// What the process belongs to: a label, else the systemd unit, else the name of the thread up to a slash.
+    /// What the process belongs to: a label, else the systemd unit, else the name of the process (of the thread in
+    /// imported recordings), up to a slash.
     service: Arc<str>,
     /// Version of the service, by label.
     version: Option<Arc<str>>,
