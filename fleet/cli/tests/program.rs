@@ -88,7 +88,7 @@ fn what_cannot_be_imported_is_named() {
 fn every_command_line_of_the_fleet_in_the_documents_parses() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut checked = 0;
-    for page in ["docs/dataset.md", "README.md", "docs/cookbook.md"] {
+    for page in ["docs/dataset.md", "docs/fleet-agent.md", "README.md", "docs/cookbook.md"] {
         let text = std::fs::read_to_string(root.join(page)).unwrap();
         for line in text.lines().filter_map(|line| line.trim().strip_prefix("pmuscope fleet ")) {
             let words = line.split_whitespace().take_while(|word| *word != "#");
