@@ -21,7 +21,7 @@ use crate::sink::FolderSink;
 use crate::spool::{Backlog, Spool, SpoolError};
 
 /// How often processes are asked what they belong to.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const READ_EVERY: Duration = Duration::from_secs(1);
 const US_PER_S: i64 = 1_000_000;
 
 /// Why an agent cannot begin or go on.
@@ -105,7 +105,9 @@ fn options(config: &AgentConfig, machine: &Machine) -> Result<FollowOptions, Age
         false => CallGraph::None,
     };
     let sampling = Sampling::Frequency(config.frequency_hz);
-    let own_command_line = std::env::args().collect();
+    // A path may be no UTF-8.
+    let own_command_line =
+        std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
     Ok(FollowOptions { target, groups, sampling, call_graph, own_command_line })
 }
 
@@ -151,12 +153,12 @@ impl<'a> Agent<'a> {
         loop {
             let bin = self.config.bin();
             let length = if once { bin } else { to_next_bin(self.end_us(), bin) };
-            let mut next_look = Instant::now();
+            let mut next_read = Instant::now();
             let services = &mut self.services;
             let mut tick = self.ticker.next(length, || {
-                if Instant::now() >= next_look {
-                    services.look();
-                    next_look = Instant::now() + LOOK_EVERY;
+                if Instant::now() >= next_read {
+                    services.read_new();
+                    next_read = Instant::now() + READ_EVERY;
                 }
                 stops()
             })?;

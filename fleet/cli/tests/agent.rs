@@ -3,7 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::panic)] // clippy takes helpers of a test binary for no tests
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs::{self, File};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -56,9 +58,9 @@ impl Site {
     #[track_caller]
     fn once(&self) -> String {
         let Output { status, stderr, .. } = self.agent(&["--once"]).output().unwrap();
-        let told = String::from_utf8_lossy(&stderr).into_owned();
-        assert!(status.success(), "{told}");
-        told
+        let printed = String::from_utf8_lossy(&stderr).into_owned();
+        assert!(status.success(), "{printed}");
+        printed
     }
 
     fn table(&self, below: &str, table: &str) -> Vec<PathBuf> {
@@ -129,11 +131,11 @@ fn a_bin_is_delivered_with_its_stacks_its_cost_and_its_losses() {
     skip_unless!(need::root().or_else(need::machine_sampling));
     let site = Site::new("bin_seconds = 2\nversion = \"1.3\"");
     let _busy = Busy::start();
-    let told = site.once();
-    assert!(told.contains(" samples, 0 lost, agent used "), "{told}");
+    let printed = site.once();
+    assert!(printed.contains(" samples, 0 lost, agent used "), "{printed}");
     let samples = site.table("sink", "samples");
     let intervals = site.table("sink", "intervals");
-    assert!(sum(&samples, "samples") > 100, "{told}");
+    assert!(sum(&samples, "samples") > 100, "{printed}");
     assert_eq!(sum(&samples, "samples"), sum(&intervals, "samples"));
     assert_eq!(sum(&intervals, "lost"), 0);
     assert!(sum(&intervals, "recorded_us") >= 2_000_000, "of one event");
@@ -230,15 +232,31 @@ fn what_cannot_be_delivered_is_kept_and_delivered_later() {
     let site = Site::new("bin_seconds = 1");
     let sink = site.folder.path().join("sink");
     fs::write(&sink, "no folder").unwrap();
-    let told = site.once();
-    assert!(told.contains(" waiting") && told.contains("warning: cannot write "), "{told}");
+    let printed = site.once();
+    assert!(
+        printed.contains(" waiting") && printed.contains("warning: cannot write "),
+        "{printed}"
+    );
     let waiting = sum(&site.table("spool", "samples"), "samples");
     fs::remove_file(&sink).unwrap();
-    let told = site.once();
-    assert!(told.contains("delivered ") && !told.contains("waiting"), "{told}");
+    let printed = site.once();
+    assert!(printed.contains("delivered ") && !printed.contains("waiting"), "{printed}");
     let delivered = sum(&site.table("sink", "samples"), "samples");
     assert!(delivered > waiting && waiting > 0, "{delivered} {waiting}");
     assert_eq!(delivered, sum(&site.table("sink", "intervals"), "samples"));
+}
+
+/// The kernel takes any bytes for a name.
+#[test]
+fn a_configuration_may_have_a_name_that_is_no_utf_8() {
+    skip_unless!(need::root().or_else(need::machine_sampling));
+    let site = Site::new("bin_seconds = 1");
+    let name = site.folder.path().join(OsStr::from_bytes(b"agent\xff.toml"));
+    fs::rename(site.folder.path().join("agent.toml"), &name).unwrap();
+    let program = env!("CARGO_BIN_EXE_pmuscope-fleet");
+    let output = Command::new(program).args(["agent", "--once", "--config"]).arg(&name).output();
+    let Output { status, stderr, .. } = output.unwrap();
+    assert!(status.success(), "{}", String::from_utf8_lossy(&stderr));
 }
 
 #[test]
@@ -247,9 +265,9 @@ fn bad_configurations_are_named_before_anything_is_recorded() {
         let site = Site::new(more);
         let began = Instant::now();
         let Output { status, stderr, .. } = site.agent(&["--once"]).output().unwrap();
-        let told = String::from_utf8_lossy(&stderr);
-        assert_eq!(status.code(), Some(2), "{told}");
-        assert!(told.starts_with("error: ") && told.contains(with), "{told}");
+        let printed = String::from_utf8_lossy(&stderr);
+        assert_eq!(status.code(), Some(2), "{printed}");
+        assert!(printed.starts_with("error: ") && printed.contains(with), "{printed}");
         assert!(began.elapsed() < Duration::from_secs(60), "it recorded a bin");
     };
     fails("bin_seconds = 0", "bin_seconds = 0: must be 1 to 86400");
