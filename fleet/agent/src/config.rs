@@ -1,4 +1,4 @@
-//! The file that says what an agent records, and where it goes.
+//! The configuration of an agent: what it records, and where it delivers that.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -66,7 +66,7 @@ pub struct AgentConfig {
     pub version: Option<String>,
     /// Where bins wait for delivery.
     pub spool: SpoolConfig,
-    /// Where they go.
+    /// Where they are delivered.
     pub sink: SinkConfig,
 }
 
@@ -81,7 +81,7 @@ pub struct SpoolConfig {
     pub max_mib: u64,
 }
 
-/// Where bins go.
+/// Where bins are delivered.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SinkConfig {

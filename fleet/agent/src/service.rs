@@ -98,9 +98,9 @@ impl Services {
         Self { machine, version, known: BTreeMap::new() }
     }
 
-    /// Asks what processes belong to that were not there before. A process that begins and ends between two calls stays
+    /// Reads what new processes belong to. A process that begins and ends between two calls stays
     /// unknown.
-    pub fn look(&mut self) {
+    pub fn read_new(&mut self) {
         for id in self.machine.processes().unwrap_or_default() {
             let Ok(pid) = i32::try_from(id) else { continue };
             if !self.known.contains_key(&pid)
@@ -200,7 +200,7 @@ mod tests {
         let mut services = Services::new(Machine::host(), Some("1.3".into()));
         let task = |pid| Task { command: "a/thread".into(), pid: Some(pid), tid: None };
         assert!(!services.knows(&task(pid)));
-        services.look();
+        services.read_new();
         assert!(services.knows(&task(pid)));
         let running = services.identity(&task(pid));
         let expected = running.unit.as_deref().and_then(|unit| unit.strip_suffix(".service"));

@@ -1,7 +1,7 @@
 //! Bins that wait for delivery, on disk.
 //!
-//! A spool is a dataset of its own with a bound. Files go in the order of their tables: `intervals` last, which tells
-//! readers that all is there. Where it is full the oldest samples are dropped, with their stacks and frames; intervals,
+//! A spool is itself a dataset, with a bound. Files are delivered in the order of their tables: `intervals` last, by which
+//! readers know that all is there. Where it is full the oldest samples are dropped, with their stacks and frames; intervals,
 //! hosts, and what the agent says of itself stay, so that what is missing can be seen.
 
 use std::fs::{self, File};
@@ -18,7 +18,7 @@ use crate::sink::{FolderSink, SinkError};
 
 /// Tables in the order of delivery.
 const ORDER: [&str; 6] = ["frames", "stacks", "hosts", "agent", "samples", "intervals"];
-/// Tables whose files may be dropped.
+/// Tables that may lose files.
 const DROPPABLE: [&str; 3] = ["samples", "stacks", "frames"];
 
 /// What is wrong with a spool.
@@ -107,8 +107,8 @@ impl Spool {
         Ok(self.dataset.write_all(rows, when, name)?)
     }
 
-    /// Delivers all that waits, the oldest bin first; returns how many files went. Stops where the sink cannot be
-    /// written; a bin whose name is taken waits while others go.
+    /// Delivers all that waits, the oldest bin first; returns how many files were. Stops where the sink cannot be
+    /// written; a bin with a name that is taken waits while others are delivered.
     ///
     /// # Errors
     /// The spool cannot be read; or the sink's last error, in the inner result, with what was delivered.

@@ -17,7 +17,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 docs/fleet-agent.md describes the file. Takes root or CAP_PERFMON.")]
 pub(crate) struct Args {
-    /// What to record, and where it goes
+    /// Configuration: what to record, where to deliver it
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
     /// Record one bin from now on, deliver it, and exit

@@ -15,17 +15,17 @@ fn fleet(args: &[&str]) -> Output {
 #[track_caller]
 fn succeeds(args: &[&str]) -> String {
     let output = fleet(args);
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{args:?}: {told}");
-    told
+    let printed = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{args:?}: {printed}");
+    printed
 }
 
 #[track_caller]
 fn fails(args: &[&str], with: &str) {
     let output = fleet(args);
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{args:?}: {told}");
-    assert!(told.starts_with("error: ") && told.contains(with), "{args:?}: {told}");
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{args:?}: {printed}");
+    assert!(printed.starts_with("error: ") && printed.contains(with), "{args:?}: {printed}");
 }
 
 /// Files below a folder, as paths within it.
@@ -53,8 +53,8 @@ fn a_recording_imported_twice_is_there_once() {
     let recording = recording.to_str().unwrap();
     let args =
         ["import", "--to", to, "--host", "web-1", "--started", "2026-11-25T23:59:59Z", recording];
-    let told = succeeds(&args);
-    assert!(told.contains(" samples, ") && told.contains(" stacks, "), "{told}");
+    let printed = succeeds(&args);
+    assert!(printed.contains(" samples, ") && printed.contains(" stacks, "), "{printed}");
     let first = files(folder.path());
     let tables: BTreeSet<&str> =
         first.iter().map(|path| path.iter().nth(1).unwrap().to_str().unwrap()).collect();

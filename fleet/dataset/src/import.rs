@@ -125,8 +125,8 @@ pub fn rows(
     identify: &dyn Fn(&Task) -> TaskIdentity,
 ) -> Result<Rows, ImportError> {
     let metadata = &profile.metadata;
-    let told = metadata.hostname.as_deref().map(Arc::from);
-    let host = origin.host.clone().or(told).ok_or(ImportError::NoHost)?;
+    let recorded = metadata.hostname.as_deref().map(Arc::from);
+    let host = origin.host.clone().or(recorded).ok_or(ImportError::NoHost)?;
     let boot = profile.info().and_then(|info| info.machine.boot_id.as_deref()).map(Arc::from);
     let clock = WallClock::of(profile, origin.started).ok_or(ImportError::NoTime)?;
     let importing = Importing { profile, origin, host, boot, clock };

@@ -78,7 +78,7 @@ fn words(line: &str) -> Vec<&str> {
 
 /// clap looks at flags and values from left to right: with `--help` at the end, all of them were
 /// good when the help is shown. False for what is no command line, or a command of
-/// pmuscope-fleet, whose tests check them.
+/// pmuscope-fleet: its own tests check those.
 #[track_caller]
 fn parses(place: &str, line: &str) -> bool {
     let Some(mut words) = arguments(line) else { return false };

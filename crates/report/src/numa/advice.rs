@@ -233,7 +233,7 @@ fn node_sheet<'a>(report: &AdviceReport<'a>) -> Sheet<'a> {
     type Row = NodeEvidence;
     let (nodes, all) = (&report.evidence.nodes, report.evidence.bytes());
     let share = move |node: &Row| (all > 0.0).then(|| node.own_bytes / all);
-    // Two decimals: hundredths of a CPU are what a short look can tell.
+    // Two decimals: a short observation resolves hundredths of a CPU.
     let cpus = |key, get: fn(&Row) -> Option<f64>| {
         Field::number(key, get)
             .shown_if_known(move |node| get(node).map(|cpus| number::fixed(cpus, 2)))

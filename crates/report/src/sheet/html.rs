@@ -182,7 +182,7 @@ fn figure_cell(cell: &SheetCell<'_>) -> Markup {
     }
 }
 
-/// The class of cells whose color says how large their value is.
+/// The class of cells with a color for the size of their value.
 fn tint(cell: &SheetCell<'_>) -> &'static str {
     if matches!(cell.mark, Some(Mark::Tint(_))) { " tint" } else { "" }
 }

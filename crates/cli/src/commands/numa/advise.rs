@@ -109,7 +109,7 @@ fn of_child(args: &Args, child: &mut HeldChild, stop: &Stop) -> anyhow::Result<E
         );
     }
     let stopped = &mut || {
-        processes.look_again();
+        processes.read_again();
         stop.asked()
     };
     let exit = advise(args, pid, args.seconds.unwrap_or(MOST), stopped)?;

@@ -39,7 +39,7 @@ pub(super) struct CpuTimes {
     pub(super) name: Vec<u8>,
     /// CPU time up to the choice, nanoseconds; 0 of one that began later.
     chosen_ns: u64,
-    /// CPU time up to the last look, nanoseconds.
+    /// CPU time up to the last reading, nanoseconds.
     last_ns: u64,
 }
 
@@ -51,14 +51,14 @@ impl CpuTimes {
 }
 
 impl<'a> CommandProcesses<'a> {
-    /// Of the command whose first process is `pid`.
+    /// The processes of a command: `pid`, its first one, and its descendants.
     pub(super) fn new(machine: &'a Machine, pid: u32) -> Result<Self, MachineError> {
         let family = Family::new(machine, &[pid], true)?;
         Ok(Self { machine, family, times: BTreeMap::new(), next: Instant::now() })
     }
 
     /// Reads all CPU times.
-    fn look(&mut self) {
+    fn read(&mut self) {
         for pid in self.family.members(self.machine) {
             let Ok(task) = self.machine.task(pid, pid) else { continue };
             let last_ns = cpu_time_ns(self.machine, pid);
@@ -69,16 +69,16 @@ impl<'a> CommandProcesses<'a> {
         self.next = Instant::now() + EVERY;
     }
 
-    /// [`Self::look`], at most once per [`EVERY`].
-    pub(super) fn look_again(&mut self) {
+    /// [`Self::read`], at most once per [`EVERY`].
+    pub(super) fn read_again(&mut self) {
         if Instant::now() >= self.next {
-            self.look();
+            self.read();
         }
     }
 
     /// The process that used the most CPU time so far, and how many there are.
     pub(super) fn choose(&mut self) -> Option<(u32, usize)> {
-        self.look();
+        self.read();
         let (&pid, _) = self.times.iter().max_by_key(|(_, times)| times.last_ns)?;
         self.times.values_mut().for_each(|times| times.chosen_ns = times.last_ns);
         Some((pid, self.times.len()))
