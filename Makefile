@@ -2,7 +2,7 @@
 # make test     the tests (10 minutes on 2 cores are the aim; 15 with builds were measured)
 # make test-full  those that take long, which make test leaves out
 # make test-user  some of them as an ordinary user, who has no rights (takes root)
-# make lint     formatting, clippy, documentation, licences: no warning allowed
+# make lint     formatting, clippy, documentation, licenses: no warning allowed
 # make advisories  known faults of the crates that are used (takes cargo-deny and the network)
 # make guest-aarch64  a static one for aarch64 guests of the lab
 # make pmu-guest      the same for tests, built in less time
@@ -98,7 +98,7 @@ lint: need-lint
 	scripts/public-api
 	scripts/type-names
 	scripts/words
-	scripts/licences
+	scripts/licenses
 	@$(MAKE) advisories
 
 # Most crates are parts of one program: what documents them may speak of what is inside.

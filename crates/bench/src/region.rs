@@ -3,7 +3,7 @@
 //! ```text
 //!  nothing       a loop around nothing            what is left of each number below
 //!  read          two read(2) of the group         the floor of what takes system calls
-//!  user          two looks in user space          the floor of what does not
+//!  user          two readings in user space          the floor of what does not
 //!  region-read   an empty region, by read(2)
 //!  region-user   an empty region, in user space
 //!  nested        an empty region within another, the better way of the two

@@ -6,7 +6,7 @@ use crate::assembler::Assembler;
 use crate::error::BpfError;
 use crate::sys;
 
-/// Functions such as `bpf_probe_read_user` are for programs of licences that go with the GPL.
+/// Functions such as `bpf_probe_read_user` are for programs of licenses that go with the GPL.
 const LICENSE: &[u8] = b"Dual MIT/GPL\0";
 /// Lines of the verifier's log that are told.
 const TOLD: usize = 6;

@@ -208,7 +208,7 @@ mod tests {
             own,
             "-p is perf's. Here: pmuscope workload memory --processes N; as a test of a suite: processes = N"
         );
-        assert_eq!(hint_for(&["script", "-F", "colour"]), None, "a flag of ours, a wrong value");
+        assert_eq!(hint_for(&["script", "-F", "color"]), None, "a flag of ours, a wrong value");
     }
 
     #[test]

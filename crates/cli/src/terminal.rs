@@ -36,7 +36,7 @@ pub(crate) fn style() -> Style {
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let dumb = variable("TERM").is_none_or(|term| term == "dumb");
     let style = Style {
-        colour: match color {
+        color: match color {
             Color::Auto => terminal && !dumb && variable("NO_COLOR").is_none(),
             Color::Always => true,
             Color::Never => false,

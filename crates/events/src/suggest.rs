@@ -31,7 +31,7 @@ where
     close.take(OFFERED).map(|(_, name)| name).collect()
 }
 
-/// Edits (insert, delete, replace, swap neighbours) from `a` to `b`; `None` above `limit`.
+/// Edits (insert, delete, replace, swap neighbors) from `a` to `b`; `None` above `limit`.
 fn distance(a: &str, b: &str, limit: usize) -> Option<usize> {
     let a: Vec<char> = a.chars().collect();
     let b: Vec<char> = b.chars().collect();

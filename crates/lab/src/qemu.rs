@@ -25,7 +25,7 @@ const LAST_BYTES: u64 = 16 << 10;
 /// - ten ticks of a timer, where a busy host may not give the emulator the time for them: a panic;
 /// - the speed of delay loops, a fifth of a second for each CPU, all others spinning meanwhile;
 /// - whether the CPUs' time stamp counters agree. They are one counter; where the kernel does not believe
-///   it, every look at the clock is an access to a device that all CPUs queue for.
+///   it, every reading of the clock is an access to a device that all CPUs queue for.
 const EMULATED_PC: &str = "no_timer_check lpj=10000000 tsc=reliable ";
 
 /// QEMU's emulated CPU calls itself AMD's and lacks what AMD's tell their threads by (TOPOEXT): kernels
@@ -266,7 +266,7 @@ impl<'a> Guest<'a> {
 
     fn ended(&mut self) -> Result<Option<ExitStatus>, LabError> {
         let failed = |source| LabError::Start { program: "QEMU".to_owned(), source };
-        // Between the last look at its state and its end it may have come to the goal.
+        // Between the last reading of its state and its end it may have come to the goal.
         match self.child.try_wait().map_err(failed)? {
             Some(status) if self.region.state() < GuestState::Done => Ok(Some(status)),
             _ => Ok(None),

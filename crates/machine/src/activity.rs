@@ -61,11 +61,11 @@ impl Machine {
         cpus: &CpuSet,
         moment: Duration,
     ) -> Result<Activity, MachineError> {
-        let look = || Ok::<_, MachineError>((self.cpu_times()?, self.device_interrupts()));
+        let reading = || Ok::<_, MachineError>((self.cpu_times()?, self.device_interrupts()));
         let started = Instant::now();
-        let before = look()?;
+        let before = reading()?;
         std::thread::sleep(moment);
-        let after = look()?;
+        let after = reading()?;
         let seconds = started.elapsed().as_secs_f64();
         let interrupts = before.1.zip(after.1);
         Ok(between((&before.0, &after.0), interrupts.as_ref(), topology, cpus, seconds))

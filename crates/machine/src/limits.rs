@@ -32,7 +32,7 @@ pub struct Limits {
     pub nofile: Option<Rlimit>,
 }
 
-/// A resource limit; [`Rlimit::UNLIMITED`] for none, serialised as `"unlimited"`.
+/// A resource limit; [`Rlimit::UNLIMITED`] for none, serialized as `"unlimited"`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Rlimit {
     /// In force.

@@ -26,7 +26,7 @@ pub struct Virtualization {
     pub seccomp: Option<bool>,
 }
 
-/// Something recognised, and by what.
+/// Something recognized, and by what.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Sign {
     /// What it is: `KVM`, `docker`.

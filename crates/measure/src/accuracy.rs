@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use pmuscope_stats::{LEVEL, mean, signed_rank_centre};
+use pmuscope_stats::{LEVEL, mean, signed_rank_center};
 use serde::Serialize;
 
 use crate::estimate::{Estimated, Limits};
@@ -125,7 +125,7 @@ fn error(
 fn together(rounds: &[ValueWithError]) -> Option<Estimated> {
     let values: Vec<f64> = rounds.iter().map(|(value, _)| *value).collect();
     if values.len() >= ENOUGH_ROUNDS {
-        return signed_rank_centre(&values, LEVEL).map(Estimated::from);
+        return signed_rank_center(&values, LEVEL).map(Estimated::from);
     }
     let n = values.len();
     let value = mean(&values)?;

@@ -218,9 +218,9 @@ pub struct Series {
 pub struct Timeline {
     /// [`Run::index`].
     pub run: usize,
-    /// When each look was, seconds since the work began, ascending.
+    /// When each reading was, seconds since the work began, ascending.
     pub at_s: Vec<f64>,
-    /// What was seen, a value for each look.
+    /// What was seen, a value for each reading.
     pub columns: Vec<TimelineColumn>,
 }
 

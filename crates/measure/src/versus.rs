@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pmuscope_stats::{LEVEL, median, paired_ratio, signed_rank_centre};
+use pmuscope_stats::{LEVEL, median, paired_ratio, signed_rank_center};
 use serde::Serialize;
 
 use crate::estimate::Estimated;
@@ -108,7 +108,7 @@ pub fn ratio_difference(
             Some((a - o) / b)
         })
         .collect();
-    signed_rank_centre(&differences, LEVEL).map(Estimated::from)
+    signed_rank_center(&differences, LEVEL).map(Estimated::from)
 }
 
 /// How much a figure grows per unit of another between the shortest and the longest of several
@@ -146,7 +146,7 @@ pub fn slopes(file: &RunFile, along: &str, of: &str, over: &str) -> Vec<Slope> {
                 (run > 0.0).then_some((y1.get(round)? - y0) / run)
             })
             .collect();
-        let estimate = signed_rank_centre(&per_round, LEVEL)?.into();
+        let estimate = signed_rank_center(&per_round, LEVEL)?.into();
         Some(Slope { labels, estimate })
     };
     lengths.into_iter().filter_map(slope).collect()

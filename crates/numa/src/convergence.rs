@@ -54,7 +54,7 @@ impl Default for Criterion {
     }
 }
 
-/// A look at a placement.
+/// An observation of a placement.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct PlacementPoint {
     /// Seconds since the work began.
@@ -69,11 +69,11 @@ pub struct Convergence {
     /// Seconds from the start to the beginning of the first stretch that held long enough; `None`: not within
     /// the time that was watched.
     pub after_s: Option<f64>,
-    /// It was so at the first look already: nobody had to move anything.
+    /// It was so at the first observation already: nobody had to move anything.
     pub from_the_start: bool,
     /// How often it was lost again afterwards.
     pub lost: usize,
-    /// Share of the looks, 0 to 1, that were good.
+    /// Share of the observations, 0 to 1, that were good.
     pub share: f64,
     /// Seconds that were watched.
     pub watched_s: f64,
@@ -105,7 +105,7 @@ pub fn convergence(
     })
 }
 
-/// Whether a look is as good as the best, less what the criterion allows.
+/// Whether an observation is as good as the best, less what the criterion allows.
 #[must_use]
 pub fn is_good(value: f64, best: f64, criterion: &Criterion) -> bool {
     // A hair, for sums of fractions.
@@ -196,7 +196,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against going through all pairs of looks.
+        /// Against going through all pairs of observations.
         #[test]
         fn it_is_the_first_stretch_that_is_good_throughout(
             values in prop::collection::vec(prop::option::of(0.0..1.2f64), 1..40),

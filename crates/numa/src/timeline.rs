@@ -31,14 +31,14 @@ impl Share {
 
 /// A process at one moment.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct ProcessLook {
+pub struct ProcessObservation {
     /// Process id.
     pub pid: u32,
     /// Its name, with what is not UTF-8 replaced: a process chooses it freely, so escape it.
     pub name: String,
     /// Threads whose last CPU is on each node.
     pub threads: Vec<u32>,
-    /// Share of the running time since the last look on each node, 0 to 1; `None` if none ran.
+    /// Share of the running time since the last observation on each node, 0 to 1; `None` if none ran.
     pub running: Option<ByNode>,
     /// Bytes on each node, of all that it may write to; estimates unless `exact`.
     pub bytes: ByNode,
@@ -50,7 +50,7 @@ pub struct ProcessLook {
     pub refused: u64,
     /// `None` without pages or threads.
     pub locality: Option<Share>,
-    /// Threads that were on another node at the last look.
+    /// Threads that were on another node at the last observation.
     pub moved: u32,
 }
 
@@ -60,12 +60,12 @@ pub struct Observation {
     /// Seconds since the first.
     pub at_s: f64,
     /// Those that could be looked at.
-    pub processes: Vec<ProcessLook>,
+    pub processes: Vec<ProcessObservation>,
     /// Of all of them, each counting by its pages.
     pub locality: Option<Share>,
-    /// What the kernel counted on the whole machine since the last look; `None` at the first.
+    /// What the kernel counted on the whole machine since the last observation; `None` at the first.
     pub counters: Option<NumaCounters>,
-    /// CPU time that this look took, nanoseconds.
+    /// CPU time that this observation took, nanoseconds.
     pub cost_ns: u64,
 }
 
@@ -96,16 +96,16 @@ pub struct Follower {
     budget: u64,
     begun: Option<Instant>,
     counters: Option<NumaCounters>,
-    /// By process and thread: the node at the last look.
+    /// By process and thread: the node at the last observation.
     nodes: BTreeMap<(u32, u32), usize>,
-    /// Processes of the last look.
+    /// Processes of the last observation.
     known: Vec<u32>,
     refused: BTreeMap<u32, String>,
 }
 
 impl Follower {
     /// Follows these processes, and all that they start if the family does; asks for `budget` pages of all
-    /// together at each look, chosen by chance from `seed`.
+    /// together at each observation, chosen by chance from `seed`.
     #[must_use]
     pub fn new(
         machine: &Machine,
@@ -142,7 +142,7 @@ impl Follower {
     ///
     /// # Errors
     /// If a process is there, but none may be looked at.
-    pub fn look(&mut self) -> Result<Option<Observation>, ObserveError> {
+    pub fn observe(&mut self) -> Result<Option<Observation>, ObserveError> {
         let cpu = thread_cpu_ns();
         let members = self.family.members(&self.machine);
         self.forget_all_but(&members);
@@ -153,7 +153,7 @@ impl Follower {
         for pid in members {
             match self.observer.process(pid) {
                 Ok(seen) => {
-                    processes.push(self.process_look(pid, &seen));
+                    processes.push(self.process_observation(pid, &seen));
                     all_seen.push(seen);
                 }
                 Err(gone) if gone.is_gone() => {}
@@ -183,13 +183,13 @@ impl Follower {
         }))
     }
 
-    fn process_look(&mut self, pid: u32, seen: &Seen) -> ProcessLook {
+    fn process_observation(&mut self, pid: u32, seen: &Seen) -> ProcessObservation {
         let name = self.machine.task(pid, pid).map(|task| task.comm).unwrap_or_default();
         let mut threads = vec![0; self.nodes().len()];
         for thread in &seen.threads {
             threads[thread.node] += 1;
         }
-        ProcessLook {
+        ProcessObservation {
             pid,
             name: String::from_utf8_lossy(&name).into_owned(),
             moved: self.moved(pid, &seen.threads),
@@ -238,8 +238,8 @@ mod tests {
         let pid = child.id();
         let family = Family::new(&machine, &[pid], true).unwrap();
         let mut follower = Follower::new(&machine, &topology, family, (512, 1));
-        let first = match follower.look() {
-            Ok(look) => look.unwrap(),
+        let first = match follower.observe() {
+            Ok(observation) => observation.unwrap(),
             Err(ObserveError::Pages { source, .. }) => {
                 eprintln!("skipped: move_pages: {source}");
                 child.kill().unwrap();
@@ -248,10 +248,10 @@ mod tests {
             }
             Err(error) => panic!("{error}"),
         };
-        let second = follower.look().unwrap().unwrap();
+        let second = follower.observe().unwrap().unwrap();
         child.kill().unwrap();
         child.wait().unwrap();
-        assert_eq!(follower.look().unwrap(), None);
+        assert_eq!(follower.observe().unwrap(), None);
         assert_eq!((first.processes.len(), first.processes[0].pid), (1, pid));
         assert!(first.counters.is_none() && second.at_s > first.at_s && first.cost_ns > 0);
         assert_eq!(first.threads().iter().sum::<u32>(), 1);

@@ -316,7 +316,7 @@ impl RecordingInfo {
     /// The payload of the feature section.
     #[must_use]
     pub fn to_json(&self) -> Vec<u8> {
-        // Strings, numbers and lists of them cannot fail to serialise.
+        // Strings, numbers and lists of them cannot fail to serialize.
         serde_json::to_vec(self).unwrap_or_default()
     }
 
@@ -338,7 +338,7 @@ impl EpochUpdate {
             .map(|epochs| Self { epochs: epochs.to_vec(), opened: Vec::new() })
             .chain(opened.map(|opened| Self { epochs: Vec::new(), opened: opened.to_vec() }));
         for piece in pieces {
-            // Strings, numbers and lists of them cannot fail to serialise.
+            // Strings, numbers and lists of them cannot fail to serialize.
             append_payload(out, PAYLOAD_EPOCHS, &serde_json::to_vec(&piece).unwrap_or_default());
         }
     }

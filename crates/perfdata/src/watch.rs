@@ -36,7 +36,8 @@ pub struct WatchInfo {
     /// Exact counts by writer, those most hit first; empty in the copies in the stream.
     pub writers: Vec<WriterCount>,
     /// Hits of writers that the kernel's table had no room for, by point.
-    pub untold: Vec<u64>,
+    #[serde(rename = "untold")]
+    pub unattributed: Vec<u64>,
     /// Only one of this many hits was recorded at the highest hit rate; 1: all. Each record has the number that
     /// it stands for.
     pub every: u64,

@@ -15,12 +15,12 @@
 //! **Rounds.** perf sorts records by time and hands out, at each FINISHED_ROUND record, everything
 //! older than the newest record before the *previous* one. So nothing that follows round n + 1 may be
 //! older than the newest of round n. A round is finished when every ring has been looked at since the
-//! last one, the look at least [`ROUND_SLACK`] after it:
+//! last one, the reading at least [`ROUND_SLACK`] after it:
 //!
 //! ```text
 //!   round n ──┤FR├── slack ──┬─ look at ring A ─┬─ look at ring B ─┤FR├── round n + 2
 //!              │             │
-//!              │             └ what the looks do not see yet was published after this point
+//!              │             └ what the readings do not see yet was published after this point
 //!              └ everything in round n was published before this point
 //! ```
 //!
@@ -45,7 +45,7 @@ use crate::wake::Wake;
 
 /// Pieces of one `pwritev(2)`: the kernel's `UIO_MAXIOV`.
 const MOST_SLICES: usize = 1024;
-/// Shortest time between the end of a round and the looks that count for the next.
+/// Shortest time between the end of a round and the readings that count for the next.
 pub(crate) const ROUND_SLACK: Duration = Duration::from_millis(20);
 
 /// Bytes of the data section that one append has taken, and what is in them.
@@ -256,7 +256,7 @@ impl Output {
         }
     }
 
-    /// Ring number `ring` was looked at `now` (nanoseconds of a monotonic clock, taken before the look)
+    /// Ring number `ring` was looked at `now` (nanoseconds of a monotonic clock, taken before the reading)
     /// and what was seen is reserved. Finishes the round if it was the last one.
     pub(crate) fn looked_at(&self, ring: usize, now: u64) {
         let record = finished_round();
@@ -349,7 +349,7 @@ impl Rounds {
         self.begun = true;
     }
 
-    /// True if this look finishes the round.
+    /// True if this reading finishes the round.
     fn looked_at(&mut self, ring: usize, now: u64) -> bool {
         if !self.begun || now < self.not_before || std::mem::replace(&mut self.seen[ring], true) {
             return false;

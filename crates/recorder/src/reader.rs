@@ -170,8 +170,8 @@ impl RingReader<'_, '_> {
         self.tend()
     }
 
-    /// The events are off, so what a look sees is all there is; but a record may have been in the
-    /// making at the first look.
+    /// The events are off, so what a reading sees is all there is; but a record may have been in the
+    /// making at the first reading.
     fn finish(&mut self) -> Result<(), RecorderError> {
         while self.report.slots.iter().any(|slot| slot.ring.waiting() > 0) {
             self.drain_all()?;
@@ -193,7 +193,7 @@ impl RingReader<'_, '_> {
     fn drain(&mut self, slot: usize) -> Result<(), RecorderError> {
         let report = &mut *self.report;
         let slot = &mut report.slots[slot];
-        // The clock before the look: what the look does not see was published later than this.
+        // The clock before the reading: what the reading does not see was published later than this.
         let looked = monotonic_ns();
         if slot.ring.waiting() > 0 {
             self.mover.approach(slot.ring.cpu(), |node| self.shared.is_busy(node));

@@ -4,7 +4,7 @@
 //! A loop of fixed work is timed without and with the event, in pairs in random order; the difference
 //! per sample is the cost. Wall time, since with `CONFIG_IRQ_TIME_ACCOUNTING` the interrupt is not in the
 //! thread's CPU time; but less what the thread waited for its CPU, which on a busy machine is as long as
-//! the loop itself. The estimate over the pairs is robust (signed ranks), since neighbours disturb.
+//! the loop itself. The estimate over the pairs is robust (signed ranks), since neighbors disturb.
 //!
 //! ```text
 //!   spin ───────······───────►            t0     · waits while others run
@@ -16,7 +16,7 @@ use std::hint::black_box;
 use pmuscope_abi::{Attr, AttrFlags, event_type, software};
 use pmuscope_counters::{EventRequest, Kernel, OpenOptions, Ring, RingSize, SamplingSet, Scope};
 use pmuscope_machine::{Machine, Topology};
-use pmuscope_stats::{LEVEL, signed_rank_centre};
+use pmuscope_stats::{LEVEL, signed_rank_center};
 
 use crate::clock::monotonic_ns;
 use crate::error::RecorderError;
@@ -89,7 +89,7 @@ pub(crate) fn measure(
             costs.push((time as f64 - without as f64) / 1e3 / samples as f64);
         }
     }
-    let estimate = signed_rank_centre(&costs, LEVEL);
+    let estimate = signed_rank_center(&costs, LEVEL);
     Ok(estimate.map(|estimate| SamplingCost {
         us_per_sample: estimate.value,
         interval: estimate.interval.map(|interval| (interval.low, interval.high)),

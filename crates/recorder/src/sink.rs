@@ -40,12 +40,12 @@ pub(crate) struct Sink<'a> {
     asynchronous: Option<Asynchronous>,
 }
 
-/// Records that wait to be compressed, and the looks at rings that count once they are written.
+/// Records that wait to be compressed, and the readings of rings that count once they are written.
 struct Compression {
     compressor: Compressor,
     waiting: Vec<u8>,
     since: u64,
-    looks: Vec<(usize, u64)>,
+    readings: Vec<(usize, u64)>,
     tally: RecordTally,
     out: Vec<u8>,
 }
@@ -143,7 +143,7 @@ impl<'a> Sink<'a> {
         compression.compress();
         let tally = std::mem::take(&mut compression.tally);
         put(&output, self.asynchronous.as_mut(), node, &[&compression.out], tally)?;
-        for (ring, looked) in compression.looks.drain(..) {
+        for (ring, looked) in compression.readings.drain(..) {
             output.looked_at(ring, looked);
         }
         Ok(())
@@ -183,24 +183,25 @@ impl Compression {
             compressor: Compressor::new(level)?,
             waiting: Vec::new(),
             since: 0,
-            looks: Vec::new(),
+            readings: Vec::new(),
             tally: RecordTally::default(),
             out: Vec::new(),
         })
     }
 
     fn add(&mut self, ring: usize, pieces: &[&[u8]], looked: u64, tally: RecordTally) {
-        if self.waiting.is_empty() && self.looks.is_empty() {
+        if self.waiting.is_empty() && self.readings.is_empty() {
             self.since = looked;
         }
         pieces.iter().for_each(|piece| self.waiting.extend_from_slice(piece));
-        self.looks.push((ring, looked));
+        self.readings.push((ring, looked));
         self.tally.add(tally);
     }
 
     fn is_due(&self) -> bool {
         self.waiting.len() >= ENOUGH_TO_COMPRESS
-            || !self.looks.is_empty() && monotonic_ns().saturating_sub(self.since) > LONGEST_WAIT_NS
+            || !self.readings.is_empty()
+                && monotonic_ns().saturating_sub(self.since) > LONGEST_WAIT_NS
     }
 
     /// Moves what waits to `out`.

@@ -91,14 +91,14 @@ impl Feed<'_> {
         clock_ns(self.clockid)
     }
 
-    /// A moment before a look at what there is.
+    /// A moment before a reading of what there is.
     #[must_use]
-    pub fn look(&self) -> SourceReading {
+    pub fn position(&self) -> SourceReading {
         SourceReading(monotonic_ns())
     }
 
-    /// Appends whole records: all that were there at the look, perhaps none.
-    pub fn append(&self, look: SourceReading, records: &[u8]) {
+    /// Appends whole records: all that were there at the reading, perhaps none.
+    pub fn append(&self, reading: SourceReading, records: &[u8]) {
         let output = self.shared.output();
         if !records.is_empty() {
             let index = self.shared.index();
@@ -106,10 +106,10 @@ impl Feed<'_> {
             tally.count(&Pending::of_copy(records), &index);
             output.append_counted(records, tally);
         }
-        output.looked_at(self.ring, look.0);
+        output.looked_at(self.ring, reading.0);
     }
 }
 
-/// When a source looked, see [`Feed::look`].
+/// When a source looked, see [`Feed::position`].
 #[derive(Debug, Clone, Copy)]
 pub struct SourceReading(u64);

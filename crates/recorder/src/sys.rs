@@ -39,7 +39,7 @@ impl Deref for PageMemory {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: `len` bytes are mapped readable and zero-initialised for as long as `self` lives.
+        // SAFETY: `len` bytes are mapped readable and zero-initialized for as long as `self` lives.
         unsafe { std::slice::from_raw_parts(self.base.as_ptr(), self.len) }
     }
 }

@@ -1,4 +1,4 @@
-//! Counts what is in a piece of a ring, one look at each header, while the bytes pass by.
+//! Counts what is in a piece of a ring, one reading at each header, while the bytes pass by.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::mapped::MappedFile;
 #[derive(Debug, Default, Clone)]
 pub(crate) struct IdIndex {
     by_id: FxHashMap<u64, usize>,
-    /// All ids belong to this event: no look-up is needed.
+    /// All ids belong to this event: no reading-up is needed.
     only: Option<usize>,
     events: usize,
     /// Where the time of a sample stands from the start of its record; `None` where not all events have
@@ -167,14 +167,14 @@ impl<'a> RingView<'a> {
     }
 
     /// Shows each record's position and header to `look`; where the records end.
-    pub(crate) fn for_each(&self, mut look: impl FnMut(usize, Header)) -> usize {
+    pub(crate) fn for_each(&self, mut visit: impl FnMut(usize, Header)) -> usize {
         let mut at = 0;
         while let Some(header) = self.header(at) {
             let size = usize::from(header.size);
             if size < HEADER_SIZE || at + size > self.len() {
                 break;
             }
-            look(at, header);
+            visit(at, header);
             at += size;
         }
         at

@@ -2,11 +2,11 @@
 //! from single entries would be too narrow.
 //!
 //! ```text
-//!  entries   x x x x x x x x …      at most 256 blocks; when they are full, neighbours are joined
+//!  entries   x x x x x x x x …      at most 256 blocks; when they are full, neighbors are joined
 //!  blocks   [x x x x][x x x x] …    and from then on each block takes twice as many
 //! ```
 
-/// Blocks before neighbours are joined; even.
+/// Blocks before neighbors are joined; even.
 const MOST: usize = 256;
 
 /// Sums by block of consecutive entries, each of the same number of entries but the last.
@@ -44,7 +44,7 @@ impl Blocks {
         self.in_last += 1;
     }
 
-    /// Joins neighbours; all blocks are full then.
+    /// Joins neighbors; all blocks are full then.
     fn join(&mut self) {
         let joined = self.sums.chunks(2 * self.width).flat_map(|pair| {
             let (first, second) = pair.split_at(self.width);

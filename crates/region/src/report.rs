@@ -189,10 +189,10 @@ pub(crate) fn report(set: &Inner, units: &[Unit]) -> Report {
     for (of_region, tally) in by_region.iter_mut().zip(set.strays.locked().iter()) {
         of_region.extend(tally.clone());
     }
-    let looks = |of: fn(&Tally) -> u64| by_region.iter().flatten().map(of).sum();
+    let readings = |of: fn(&Tally) -> u64| by_region.iter().flatten().map(of).sum();
     let how = How {
-        in_user_space: looks(|tally| tally.in_user_space),
-        by_call: looks(|tally| tally.by_call),
+        in_user_space: readings(|tally| tally.in_user_space),
+        by_call: readings(|tally| tally.by_call),
         instruction: OwnGroup::instruction(),
         why: shared.why_read.clone(),
     };
@@ -359,7 +359,7 @@ mod tests {
     use crate::tally::Counted;
     use pmuscope_counters::{MAX_OWN_EVENTS, OwnCounts};
 
-    fn look(count: f64) -> OwnCounts {
+    fn reading(count: f64) -> OwnCounts {
         let mut counts = [0; MAX_OWN_EVENTS];
         counts[0] = count as u64;
         OwnCounts { counts, missed_ns: 0, enabled_ns: Some(0), in_user_space: false }
@@ -368,9 +368,9 @@ mod tests {
     /// A tally of entries with these counts and units.
     fn tally(entries: impl IntoIterator<Item = (f64, f64)>) -> Tally {
         let mut tally = Tally::new(1);
-        let before = look(0.0);
+        let before = reading(0.0);
         for (count, units) in entries {
-            let after = look(count);
+            let after = reading(count);
             tally.add(&Counted { between: Some((&before, &after)), units, inner: 0 });
         }
         tally
@@ -398,10 +398,10 @@ mod tests {
         assert_eq!(ratio(&[tally([(5.0, 0.0)])], |_, sums| sums[0], 0), None, "no unit was done");
     }
 
-    /// Entries whose cost drifts, as those of a program do: its neighbours are alike. Naive intervals
+    /// Entries whose cost drifts, as those of a program do: its neighbors are alike. Naive intervals
     /// hold the truth in a third of the cases.
     #[test]
-    fn nineteen_of_twenty_intervals_hold_the_truth_though_neighbours_are_alike() {
+    fn nineteen_of_twenty_intervals_hold_the_truth_though_neighbors_are_alike() {
         const RUNS: usize = 200;
         let mut rng = fastrand::Rng::with_seed(3);
         let mut held = 0;

@@ -209,7 +209,7 @@ pub(crate) fn try_out(texts: &[&str], options: Options) -> Result<Inner, RegionE
     let topology = machine.topology()?;
     let catalog = MachineCatalog::new(&machine)?;
     let (mut events, mut refused) = (Vec::new(), Vec::new());
-    // Each alone: one that this machine does not have says nothing of its neighbours.
+    // Each alone: one that this machine does not have says nothing of its neighbors.
     let each = texts.iter().map(|text| split(text)).collect::<Result<Vec<_>, _>>()?;
     for text in each.concat() {
         match parse(text, &catalog) {

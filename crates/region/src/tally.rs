@@ -31,7 +31,7 @@ pub(crate) struct Tally {
     pub(crate) in_user_space: u64,
     /// Looks at the counters by `read(2)`.
     pub(crate) by_call: u64,
-    /// Nanoseconds between the looks, while the thread ran; `None` if a look could not tell.
+    /// Nanoseconds between the readings, while the thread ran; `None` if a reading could not tell.
     pub(crate) enabled_ns: Option<u64>,
     /// Of these, nanoseconds that were not counted.
     pub(crate) missed_ns: u64,
@@ -65,10 +65,10 @@ impl Tally {
             self.unmeasured += 1;
             return;
         };
-        for look in [before, after] {
-            let looks =
-                if look.in_user_space { &mut self.in_user_space } else { &mut self.by_call };
-            *looks += 1;
+        for reading in [before, after] {
+            let readings =
+                if reading.in_user_space { &mut self.in_user_space } else { &mut self.by_call };
+            *readings += 1;
         }
         let missed = after.missed_ns.saturating_sub(before.missed_ns);
         self.missed_ns += missed;
@@ -83,7 +83,7 @@ impl Tally {
         self.whole += 1;
         self.inner += counted.inner;
         self.units += counted.units;
-        // A count may pass 2^64; what lies between two looks does not.
+        // A count may pass 2^64; what lies between two readings does not.
         let difference = |event: usize| after.counts[event].wrapping_sub(before.counts[event]);
         for (event, total) in self.totals.iter_mut().enumerate() {
             *total = total.saturating_add(difference(event));
@@ -97,7 +97,7 @@ impl Tally {
 mod tests {
     use super::*;
 
-    fn look(count: u64, missed_ns: u64, enabled_ns: Option<u64>) -> OwnCounts {
+    fn reading(count: u64, missed_ns: u64, enabled_ns: Option<u64>) -> OwnCounts {
         let mut counts = [0; pmuscope_counters::MAX_OWN_EVENTS];
         counts[0] = count;
         OwnCounts { counts, missed_ns, enabled_ns, in_user_space: enabled_ns.is_none() }
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn a_count_that_wraps_is_still_a_difference() {
         let mut tally = Tally::new(1);
-        add(&mut tally, &look(u64::MAX - 4, 0, Some(10)), &look(5, 0, Some(30)));
+        add(&mut tally, &reading(u64::MAX - 4, 0, Some(10)), &reading(5, 0, Some(30)));
         assert_eq!((tally.whole, tally.totals[0], tally.inner), (1, 10, 3));
         assert_eq!((tally.units, tally.enabled_ns, tally.by_call), (2.0, Some(20), 2));
     }
@@ -118,9 +118,9 @@ mod tests {
     #[test]
     fn what_was_not_counted_all_of_the_time_is_in_no_sum() {
         let mut tally = Tally::new(1);
-        add(&mut tally, &look(100, 5, Some(10)), &look(200, 9, Some(110)));
+        add(&mut tally, &reading(100, 5, Some(10)), &reading(200, 9, Some(110)));
         tally.add(&Counted { between: None, units: 1.0, inner: 0 });
-        add(&mut tally, &look(300, 9, Some(200)), &look(350, 9, None));
+        add(&mut tally, &reading(300, 9, Some(200)), &reading(350, 9, None));
         assert_eq!((tally.whole, tally.partly, tally.unmeasured), (1, 1, 1));
         assert_eq!((tally.totals[0], tally.missed_ns, tally.units), (50, 4, 2.0));
         assert_eq!((tally.enabled_ns, tally.in_user_space, tally.by_call), (None, 1, 3));

@@ -185,7 +185,7 @@ impl ThreadSets {
         if open.depth == 1 {
             (open.entries, open.units) = (self.entries, 0.0);
             // Read last: what comes before is not the region's.
-            opened.open[region.index].counts = opened.look();
+            opened.open[region.index].counts = opened.read();
         }
         Start::Here
     }
@@ -196,7 +196,7 @@ impl ThreadSets {
         let Some(open) = opened.open.get(region.index) else { return };
         // Read first: what follows is not the region's.
         let is_last = open.depth == 1;
-        let after = if is_last && open.counts.is_some() { opened.look() } else { None };
+        let after = if is_last && open.counts.is_some() { opened.read() } else { None };
         self.open = self.open.saturating_sub(1);
         let open = &mut opened.open[region.index];
         open.depth = open.depth.saturating_sub(1);
@@ -225,7 +225,7 @@ impl Drop for ThreadSets {
 impl OpenedSet {
     /// The counts now; `None` with the reason remembered.
     #[inline]
-    fn look(&self) -> Option<OwnCounts> {
+    fn read(&self) -> Option<OwnCounts> {
         match &self.group {
             Ok(group) => match group.read(&Host) {
                 Ok(Some(counts)) => return Some(counts),

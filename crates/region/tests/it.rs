@@ -162,7 +162,7 @@ fn a_total_is_of_all_entries() {
     assert!((per_packet - per_entry).abs() < 1e-9, "{row:?}");
 }
 
-/// Where there is no PMU, a name of the CPU's is none of its list's neighbours' concern.
+/// Where there is no PMU, a name of the CPU's is none of its list's neighbors' concern.
 #[test]
 fn one_event_that_is_not_here_does_not_take_its_list_with_it() {
     let set = setup(&["context-switches,cycles:u"]).unwrap();

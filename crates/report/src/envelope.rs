@@ -70,7 +70,7 @@ pub fn to_json<T: Serialize>(value: &T) -> Result<String, serde_json::Error> {
 
 /// Appends `text` as a JSON string; what could act on a terminal is escaped as in [`to_json`].
 pub(crate) fn push_json_string(out: &mut String, text: &str) {
-    // Strings cannot fail to serialise.
+    // Strings cannot fail to serialize.
     let quoted = serde_json::to_string(text).unwrap_or_default();
     push_harmless(out, &quoted, |_| false);
 }

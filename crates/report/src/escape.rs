@@ -1,4 +1,4 @@
-//! Foreign text made harmless: it must not move the cursor, change colours or reorder a line.
+//! Foreign text made harmless: it must not move the cursor, change colors or reorder a line.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;

@@ -78,7 +78,7 @@ pub use top::{TopBy, TopReport, TopView};
 pub use topdown::sweep_text;
 pub use views::{
     AnnotateView, EventRows, ROWS_SCHEMA, RowsBy, RowsReport, TreeLimits, accesses, balance_text,
-    branches, data, functions_delimited, neighbours_text, rows_delimited, rows_page, rows_text,
+    branches, data, functions_delimited, neighbors_text, rows_delimited, rows_page, rows_text,
     side_by_side_delimited, side_by_side_page, side_by_side_text, tree_text,
 };
 pub use waits::{WaitsView, waits_summary};

@@ -1,5 +1,5 @@
-//! Colours for values: seven steps from pale to dark, which differ in lightness and so can be told apart
-//! whatever colours one sees, and grey for what no value is known of. Changes have two hues, orange for more and blue
+//! Colors for values: seven steps from pale to dark, which differ in lightness and so can be told apart
+//! whatever colors one sees, and grey for what no value is known of. Changes have two hues, orange for more and blue
 //! for less, which those who see neither red nor green tell apart too.
 
 use crate::number::significant;
@@ -13,7 +13,7 @@ pub(crate) const WITHHELD: &str = "#c3c7ce";
 /// Values whose largest is this many times the smallest are set on a scale of factors.
 const BY_FACTORS: f64 = 5.0;
 
-/// Which value has which colour.
+/// Which value has which color.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Scale {
     low: f64,
@@ -21,10 +21,10 @@ pub(crate) struct Scale {
     by_factors: bool,
 }
 
-/// A step of a scale: its colour, and the values that have it.
+/// A step of a scale: its color, and the values that have it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct TintStep {
-    pub(crate) colour: &'static str,
+    pub(crate) color: &'static str,
     pub(crate) values: String,
 }
 
@@ -53,8 +53,8 @@ impl Scale {
         ((self.place(value) * STEPS.len() as f64) as usize).min(STEPS.len() - 1)
     }
 
-    /// The colour of a value.
-    pub(crate) fn colour(&self, value: f64) -> &'static str {
+    /// The color of a value.
+    pub(crate) fn color(&self, value: f64) -> &'static str {
         STEPS[self.step(value)]
     }
 
@@ -62,7 +62,7 @@ impl Scale {
     pub(crate) fn steps(&self) -> Vec<TintStep> {
         if self.high <= self.low {
             let values = significant(self.low, 3);
-            return vec![TintStep { colour: self.colour(self.low), values }];
+            return vec![TintStep { color: self.color(self.low), values }];
         }
         let edge = |at: usize| {
             let share = at as f64 / STEPS.len() as f64;
@@ -75,13 +75,13 @@ impl Scale {
         let step = |at: usize| {
             let values =
                 format!("{} to {}", significant(edge(at), 2), significant(edge(at + 1), 2));
-            TintStep { colour: STEPS[at], values }
+            TintStep { color: STEPS[at], values }
         };
         (0..STEPS.len()).map(step).collect()
     }
 }
 
-/// Sizes of changes from which on they have the next stronger colour, percentage points: the same on every page, so
+/// Sizes of changes from which on they have the next stronger color, percentage points: the same on every page, so
 /// that pages can be compared.
 const CHANGES: [f64; 4] = [0.2, 1.0, 5.0, 20.0];
 /// From small to large.
@@ -93,14 +93,14 @@ const UNCHANGED: &str = "#d4d2ce";
 
 /// The color of a change in percentage points.
 pub(crate) fn change(points: f64) -> &'static str {
-    let colours = if points > 0.0 { MORE } else { LESS };
-    // A change by a round number has its colour whatever the last bit of its sum is.
+    let colors = if points > 0.0 { MORE } else { LESS };
+    // A change by a round number has its color whatever the last bit of its sum is.
     let size = (points.abs() * 1e6).round() / 1e6;
     let step = CHANGES.iter().take_while(|&&least| size >= least).count();
-    step.checked_sub(1).map_or(UNCHANGED, |at| colours[at])
+    step.checked_sub(1).map_or(UNCHANGED, |at| colors[at])
 }
 
-/// Colours of changes with their sizes, for a legend: from the largest decrease to the largest increase.
+/// Colors of changes with their sizes, for a legend: from the largest decrease to the largest increase.
 pub(crate) fn changes() -> Vec<(String, String)> {
     let step = |at: usize, sign: &str| match CHANGES.get(at + 1) {
         Some(next) => format!("{sign}{} to {sign}{next}", CHANGES[at]),
@@ -119,9 +119,9 @@ mod tests {
     use proptest::prelude::*;
 
     /// Relative luminance (WCAG 2.2).
-    fn luminance(colour: &str) -> f64 {
+    fn luminance(color: &str) -> f64 {
         let channel = |at: usize| {
-            let value = f64::from(u8::from_str_radix(&colour[at..at + 2], 16).unwrap()) / 255.0;
+            let value = f64::from(u8::from_str_radix(&color[at..at + 2], 16).unwrap()) / 255.0;
             if value <= 0.04045 { value / 12.92 } else { ((value + 0.055) / 1.055).powf(2.4) }
         };
         0.2126 * channel(1) + 0.7152 * channel(3) + 0.0722 * channel(5)
@@ -134,8 +134,8 @@ mod tests {
             let (paler, darker) = (luminance(pair[0]) + 0.05, luminance(pair[1]) + 0.05);
             assert!(paler / darker > 1.12, "{pair:?} {}", paler / darker);
         }
-        for colour in STEPS.iter().chain([&WITHHELD]) {
-            assert!((luminance(colour) + 0.05) / (text + 0.05) > 4.5, "{colour}");
+        for color in STEPS.iter().chain([&WITHHELD]) {
+            assert!((luminance(color) + 0.05) / (text + 0.05) > 4.5, "{color}");
         }
     }
 
@@ -157,8 +157,8 @@ mod tests {
         +20 and beyond
         ");
         let text = luminance("#16181d") + 0.05;
-        for (colour, _) in changes() {
-            assert!((luminance(&colour) + 0.05) / text > 4.5, "{colour}");
+        for (color, _) in changes() {
+            assert!((luminance(&color) + 0.05) / text > 4.5, "{color}");
         }
         for hue in [MORE, LESS] {
             for pair in hue.windows(2) {

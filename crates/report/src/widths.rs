@@ -5,7 +5,7 @@ use std::path::Path;
 use pmuscope_abi::SampleType;
 use pmuscope_perfdata::reader::Reader;
 use pmuscope_profile::views::{
-    CallSite, Dimension, Direction, accesses, branches, call_tree, neighbours, rows,
+    CallSite, Dimension, Direction, accesses, branches, call_tree, neighbors, rows,
 };
 use pmuscope_profile::{Collected, Filter, GroupBy, Options, Profile, TasksBy};
 use pmuscope_symbols::{KernelIdentity, Resolved, State, Symbol};
@@ -15,7 +15,7 @@ use unicode_width::UnicodeWidthStr as _;
 
 use crate::document::RecordingView;
 use crate::report::Report as _;
-use crate::views::{RowsBy, TreeLimits, neighbours_text, rows_text, tree_text};
+use crate::views::{RowsBy, TreeLimits, neighbors_text, rows_text, tree_text};
 use crate::{Cell, Column, RowLimits, Style, Table, modules_text, recording_text};
 
 const LIMITS: RowLimits = RowLimits { rows: Some(12), share: 0.0 };
@@ -96,10 +96,10 @@ fn views(path: &Path, file: &str, show: Show<'_>) {
         show(name, &|style| tree_text(&tree, direction, modules, limits, style));
     }
     let named = |site: &CallSite| site.function.is_some();
-    if let Some(found) = neighbours(counts, event, &named) {
+    if let Some(found) = neighbors(counts, event, &named) {
         let all = found.total.weight;
         show("neighbors", &|style| {
-            neighbours_text("any::name", &found, all, modules, Some(5), style)
+            neighbors_text("any::name", &found, all, modules, Some(5), style)
         });
     }
     let filter = Filter::default();

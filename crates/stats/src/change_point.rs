@@ -62,8 +62,8 @@ fn best_split(values: &[f64], floor: f64) -> Option<(usize, f64)> {
     let t = |at: usize| -> Option<f64> {
         let (before, after) = values.split_at(at);
         let (x, y) = (mean(before)?, mean(after)?);
-        let squares = |part: &[f64], centre: f64| -> f64 {
-            part.iter().map(|value| (value - centre).powi(2)).sum()
+        let squares = |part: &[f64], center: f64| -> f64 {
+            part.iter().map(|value| (value - center).powi(2)).sum()
         };
         let variance = ((squares(before, x) + squares(after, y)) / freedom).max(floor);
         let error = (variance * (1.0 / at as f64 + 1.0 / (n - at) as f64)).sqrt();

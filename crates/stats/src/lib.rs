@@ -60,7 +60,7 @@ pub use moderate::{Change, change_tests, paired_tests};
 pub use order::{mad, median, outliers, quantile, quantile_sorted};
 pub use pairs::{Pair, Pairs};
 pub use rank::{
-    hodges_lehmann_ratio, hodges_lehmann_shift, mann_whitney, paired_ratio, signed_rank_centre,
+    hodges_lehmann_ratio, hodges_lehmann_shift, mann_whitney, paired_ratio, signed_rank_center,
 };
 pub use samples::TwoSamples;
 pub use serial::correlation_in_time;

@@ -10,8 +10,8 @@ pub fn mean(values: &[f64]) -> Option<f64> {
 
 /// Sample variance (n - 1 in the denominator); `None` with fewer than two values.
 pub fn variance(values: &[f64]) -> Option<f64> {
-    let centre = mean(values)?;
-    let squares: f64 = values.iter().map(|v| (v - centre).powi(2)).sum();
+    let center = mean(values)?;
+    let squares: f64 = values.iter().map(|v| (v - center).powi(2)).sum();
     (values.len() >= 2).then(|| squares / (values.len() - 1) as f64)
 }
 
@@ -62,8 +62,8 @@ pub fn ratio_of_means(a: &[f64], b: &[f64], level: f64) -> Option<Estimate> {
     }
     let value = mean(b)? / mean(a)?;
     let relative = |x: &[f64]| -> Option<Vec<f64>> {
-        let centre = mean(x)?;
-        Some(x.iter().map(|v| v / centre).collect())
+        let center = mean(x)?;
+        Some(x.iter().map(|v| v / center).collect())
     };
     let interval = welch(&relative(a)?, &relative(b)?)
         .and_then(|(error, df)| around(value.ln(), error, df, level))

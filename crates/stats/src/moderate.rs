@@ -154,21 +154,21 @@ fn fit(figures: &[&Contrast]) -> Option<Prior> {
     let half = |one: &Contrast| one.freedom / 2.0;
     let logs: Vec<f64> =
         figures.iter().map(|one| one.variance.ln() - digamma(half(one)) + half(one).ln()).collect();
-    let centre = logs.iter().sum::<f64>() / n;
-    let spread = logs.iter().map(|e| (e - centre).powi(2)).sum::<f64>() / (n - 1.0);
+    let center = logs.iter().sum::<f64>() / n;
+    let spread = logs.iter().map(|e| (e - center).powi(2)).sum::<f64>() / (n - 1.0);
     let by_chance = figures.iter().map(|one| trigamma(half(one))).sum::<f64>() / n;
     if spread <= by_chance {
-        return Some(Prior { variance: centre.exp(), freedom: f64::INFINITY });
+        return Some(Prior { variance: center.exp(), freedom: f64::INFINITY });
     }
     let half = trigamma_inverse(spread - by_chance);
-    Some(Prior { variance: (centre + digamma(half) - half.ln()).exp(), freedom: 2.0 * half })
+    Some(Prior { variance: (center + digamma(half) - half.ln()).exp(), freedom: 2.0 * half })
 }
 
 /// Mean of r² within sides over pairs of figures, less what chance makes of independent ones. Figures
 /// of different runs are independent.
 fn mean_square_correlation(figures: &[&Contrast]) -> f64 {
     let figures: Vec<[Vec<(usize, f64)>; 2]> =
-        figures.iter().map(|one| one.within.each_ref().map(|list| centred(list))).collect();
+        figures.iter().map(|one| one.within.each_ref().map(|list| centerd(list))).collect();
     let m = figures.len();
     let all = m * (m - 1) / 2;
     let of = |i: usize, j: usize| beyond_chance(&figures[i], &figures[j]).unwrap_or(0.0);
@@ -186,9 +186,9 @@ fn mean_square_correlation(figures: &[&Contrast]) -> f64 {
 }
 
 /// Large values that differ little keep their differences in the sums of squares that follow.
-fn centred(sample: &[(usize, f64)]) -> Vec<(usize, f64)> {
-    let centre = sample.iter().map(|&(_, value)| value).sum::<f64>() / sample.len() as f64;
-    sample.iter().map(|&(run, value)| (run, value - centre)).collect()
+fn centerd(sample: &[(usize, f64)]) -> Vec<(usize, f64)> {
+    let center = sample.iter().map(|&(_, value)| value).sum::<f64>() / sample.len() as f64;
+    sample.iter().map(|&(run, value)| (run, value - center)).collect()
 }
 
 /// r² within sides of the runs that both have, less what chance makes of it; `None` for few runs.

@@ -122,17 +122,17 @@ impl Pairs {
         if differences.len() < MIN_PAIRS || self.is_of_one_order() {
             return None;
         }
-        let centre = mean(differences)?;
+        let center = mean(differences)?;
         let lag = mean(&self.list.iter().map(|pair| pair.lag).collect::<Vec<f64>>())?;
         let (mut xx, mut xy) = (0.0, 0.0);
         for (pair, difference) in self.list.iter().zip(differences) {
             xx += (pair.lag - lag).powi(2);
-            xy += (pair.lag - lag) * (difference - centre);
+            xy += (pair.lag - lag) * (difference - center);
         }
         // Where no lags are known, they are all 0.
         let slope = if xx > 0.0 { xy / xx } else { 0.0 };
         let freedom = if xx > 0.0 { n - 2.0 } else { n - 1.0 };
-        let effect = centre - slope * lag;
+        let effect = center - slope * lag;
         // Equal differences have a spread of rounding errors else.
         let varies = differences.iter().any(|difference| *difference != differences[0]);
         let rest: Vec<f64> = self

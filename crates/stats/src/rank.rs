@@ -42,7 +42,7 @@ fn exp(log: &Estimate) -> Estimate {
 /// all pairs of them, each with itself too, with the interval that inverts Wilcoxon's signed-rank
 /// test (Hollander & Wolfe 1999, section 3.2). Assumes that they are distributed symmetrically.
 /// `None` if empty or one is NaN; no interval if they are too few for `level` (below 6 at 95%).
-pub fn signed_rank_centre(differences: &[f64], level: f64) -> Option<Estimate> {
+pub fn signed_rank_center(differences: &[f64], level: f64) -> Option<Estimate> {
     let n = differences.len();
     let averages: Vec<f64> =
         (0..n).flat_map(|i| (i..n).map(move |j| 0.5 * (differences[i] + differences[j]))).collect();
@@ -56,7 +56,7 @@ pub fn signed_rank_centre(differences: &[f64], level: f64) -> Option<Estimate> {
     Some(Estimate { value, interval, n })
 }
 
-/// The typical ratio second / first of `pairs`: [`signed_rank_centre`] of the logarithms. What the
+/// The typical ratio second / first of `pairs`: [`signed_rank_center`] of the logarithms. What the
 /// two runs of a round share (temperature, neighbors) cancels, and one bad round does not shift it.
 /// `None` also where a value is not positive.
 pub fn paired_ratio(pairs: &[(f64, f64)], level: f64) -> Option<Estimate> {
@@ -64,7 +64,7 @@ pub fn paired_ratio(pairs: &[(f64, f64)], level: f64) -> Option<Estimate> {
         return None;
     }
     let logs: Vec<f64> = pairs.iter().map(|(first, second)| (second / first).ln()).collect();
-    Some(exp(&signed_rank_centre(&logs, level)?))
+    Some(exp(&signed_rank_center(&logs, level)?))
 }
 
 /// Two-sided p-value of the Mann-Whitney test that `a` and `b` come from one distribution (Mann &
@@ -108,7 +108,7 @@ fn lowest_kept(m: usize, n: usize, level: f64) -> Option<usize> {
     last_within(&null_distribution(m, n), tail)
 }
 
-/// The same for the averages that [`signed_rank_centre`] makes of `n` differences.
+/// The same for the averages that [`signed_rank_center`] makes of `n` differences.
 fn signed_rank_lowest_kept(n: usize, level: f64) -> Option<usize> {
     let tail = (1.0 - level) / 2.0;
     if n > 100 {

@@ -45,8 +45,8 @@ impl TwoSamples {
             return Some(plain);
         }
         let relative = |side: &[f64]| -> Option<Vec<f64>> {
-            let centre = mean(side)?;
-            Some(side.iter().map(|value| value / centre).collect())
+            let center = mean(side)?;
+            Some(side.iter().map(|value| value / center).collect())
         };
         let log = widened(plain, (&relative(&a)?, &relative(&b)?), rho, level, plain.value.ln());
         let interval = log.interval.map(|interval| interval.map(f64::exp));
@@ -116,12 +116,12 @@ impl Scaled {
     }
 }
 
-/// With the interval round `centre` that dependent runs have; none where they say too little.
-fn widened(of: Estimate, sides: (&[f64], &[f64]), rho: f64, level: f64, centre: f64) -> Estimate {
+/// With the interval round `center` that dependent runs have; none where they say too little.
+fn widened(of: Estimate, sides: (&[f64], &[f64]), rho: f64, level: f64, center: f64) -> Estimate {
     let interval = moments(sides, rho, 0.0).and_then(|moments| {
         let (error, freedom) = moments.error();
         let reach = t_quantile(0.5 + level / 2.0, freedom) * error;
-        let interval = Interval { low: centre - reach, high: centre + reach, level };
+        let interval = Interval { low: center - reach, high: center + reach, level };
         reach.is_finite().then_some(interval)
     });
     Estimate { interval: of.interval.and(interval), ..of }
@@ -161,13 +161,13 @@ impl Moments {
     }
 }
 
-/// Values of runs that both have, each side less its mean where `centred`.
-pub(crate) fn shared(x: &Scaled, y: &Scaled, centred: bool) -> Vec<(f64, f64)> {
+/// Values of runs that both have, each side less its mean where `centerd`.
+pub(crate) fn shared(x: &Scaled, y: &Scaled, centerd: bool) -> Vec<(f64, f64)> {
     let mut all = Vec::new();
     for (x, y) in [(&x.a, &y.a), (&x.b, &y.b)] {
         let from = all.len();
         each_shared(x, y, |x, y| all.push((x, y)));
-        if centred {
+        if centerd {
             let n = (all.len() - from) as f64;
             let (sx, sy) = all[from..].iter().fold((0.0, 0.0), |s, p| (s.0 + p.0, s.1 + p.1));
             all[from..].iter_mut().for_each(|p| *p = (p.0 - sx / n, p.1 - sy / n));

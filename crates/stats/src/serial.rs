@@ -54,9 +54,9 @@ fn of_one(a: &[f64], b: &[f64]) -> Option<f64> {
     }
     let (mut squares, mut products) = (0.0, 0.0);
     for sample in [a, b] {
-        let centre = mean(sample)?;
-        squares += sample.iter().map(|value| (value - centre).powi(2)).sum::<f64>();
-        products += sample.windows(2).map(|two| (two[0] - centre) * (two[1] - centre)).sum::<f64>();
+        let center = mean(sample)?;
+        squares += sample.iter().map(|value| (value - center).powi(2)).sum::<f64>();
+        products += sample.windows(2).map(|two| (two[0] - center) * (two[1] - center)).sum::<f64>();
     }
     let n = (a.len() + b.len()) as f64 / 2.0;
     let seen = products / squares;

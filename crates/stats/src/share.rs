@@ -80,10 +80,10 @@ fn wilson(share: f64, long_run: &LongRun) -> Interval {
         ((share - half).max(0.0), share + half)
     } else {
         let extra = t * t * long_run.variance / binomial;
-        let centre = (share + extra / 2.0) / (1.0 + extra);
+        let center = (share + extra / 2.0) / (1.0 + extra);
         let half =
             t * (long_run.variance * (1.0 + extra / (4.0 * binomial))).sqrt() / (1.0 + extra);
-        ((centre - half).clamp(0.0, share), (centre + half).clamp(share, 1.0))
+        ((center - half).clamp(0.0, share), (center + half).clamp(share, 1.0))
     };
     Interval { low, high, level: LEVEL }
 }

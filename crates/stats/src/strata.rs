@@ -118,7 +118,7 @@ fn strata(stretches: &[Stratum]) -> Vec<Stratum> {
     strata
 }
 
-/// Variance of the rate of each stratum for one unit of time, from its neighbours.
+/// Variance of the rate of each stratum for one unit of time, from its neighbors.
 fn noise(strata: &[Stratum]) -> Vec<f64> {
     let rate = |one: &Stratum| one.count / one.seen;
     let between: Vec<f64> = strata
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_seen_belongs_to_its_neighbour() {
+    fn what_was_not_seen_belongs_to_its_neighbor() {
         let turns = [stretch(1.0, 0.0, 0.0), stretch(1.0, 1.0, 6.0), stretch(2.0, 0.0, 0.0)];
         let total = stratified_total(&[turns.to_vec()]).unwrap();
         assert_eq!((total.value, total.interval, total.n), (24.0, None, 1));

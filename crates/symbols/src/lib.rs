@@ -256,7 +256,7 @@ impl Symbolizer {
     }
 }
 
-/// Symbols with signatures for names; neighbours that share one go on to do so.
+/// Symbols with signatures for names; neighbors that share one go on to do so.
 fn with_signatures(resolved: &mut Resolved) {
     let mut latest: Option<(Arc<Symbol>, Arc<Symbol>)> = None;
     for symbol in resolved.symbols.iter_mut().flatten() {

@@ -199,10 +199,10 @@ impl ResolveContext<'_> {
                     (None, path) => cache.of_path(path?),
                 });
                 let mut answer = self.through_cache(addresses, key, |addresses| {
-                    let look = |path: &&Path| {
+                    let reading = |path: &&Path| {
                         file::of_file(&self.locator, *options, path, build_id, addresses)
                     };
-                    let mut tries = group.paths.iter().map(look);
+                    let mut tries = group.paths.iter().map(reading);
                     let first = tries.next().unwrap_or(Err(State::FileMissing));
                     let found = first.or_else(|state| tries.find_map(Result::ok).ok_or(state))?;
                     Ok((found, None))
@@ -373,7 +373,7 @@ impl<'a> PendingGroup<'a> {
     }
 }
 
-/// Symbols, of which equal neighbours are one.
+/// Symbols, of which equal neighbors are one.
 fn shared(symbols: Vec<Option<Symbol>>) -> impl Iterator<Item = Option<Arc<Symbol>>> {
     let mut latest = None;
     symbols.into_iter().map(move |symbol| share(&mut latest, symbol))
@@ -396,7 +396,7 @@ struct AddressRange {
     addresses: Vec<(u32, u64)>,
 }
 
-/// Adds what debug information says. Neighbouring addresses are mostly of one unit, which is the
+/// Adds what debug information says. Neighboring addresses are mostly of one unit, which is the
 /// piece of work that a thread should not share, so pieces are contiguous.
 fn ask_debug_information(answers: &mut [PendingGroup<'_>], threads: usize, options: Options) {
     let mut pieces = Vec::new();

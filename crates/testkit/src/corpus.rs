@@ -140,7 +140,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn the_repository_has_recordings_with_their_origin_and_licence() {
+fn the_repository_has_recordings_with_their_origin_and_license() {
     let packed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/recordings");
     let readme = fs::read_to_string(packed.join("README.md")).unwrap();
     for (name, row) in index(&packed) {

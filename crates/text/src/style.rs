@@ -7,8 +7,8 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 /// What the place that text goes to can show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Style {
-    /// Colours and bold type, by ANSI sequences.
-    pub colour: bool,
+    /// Colors and bold type, by ANSI sequences.
+    pub color: bool,
     /// Characters beyond ASCII; otherwise `±` becomes `+-`, and so on.
     pub unicode: bool,
     /// Columns of the terminal; `None` if lines may have any length.
@@ -34,8 +34,8 @@ pub enum Paint {
 }
 
 impl Style {
-    /// For files and pipes: no colour, any width, all characters.
-    pub const PLAIN: Self = Self { colour: false, unicode: true, width: None };
+    /// For files and pipes: no color, any width, all characters.
+    pub const PLAIN: Self = Self { color: false, unicode: true, width: None };
 
     /// `text` with the characters this place can show.
     pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
@@ -70,11 +70,11 @@ impl Style {
         Self { width: None, ..self }
     }
 
-    /// `text` with ANSI sequences around it, if this place has colours.
+    /// `text` with ANSI sequences around it, if this place has colors.
     pub fn paint<'a>(&self, paint: Paint, text: &'a str) -> Cow<'a, str> {
         let code = match paint {
             Paint::Plain => return Cow::Borrowed(text),
-            _ if !self.colour || text.is_empty() => return Cow::Borrowed(text),
+            _ if !self.color || text.is_empty() => return Cow::Borrowed(text),
             Paint::Bold => "1",
             Paint::Dim => "2",
             Paint::Good => "32",
@@ -283,10 +283,10 @@ mod tests {
     }
 
     #[test]
-    fn colour_only_where_there_is_some() {
-        let colour = Style { colour: true, ..Style::PLAIN };
-        assert_eq!(colour.paint(Paint::Bad, "no"), "\u{1b}[31mno\u{1b}[0m");
-        assert_eq!(colour.paint(Paint::Plain, "no"), "no");
+    fn color_only_where_there_is_some() {
+        let color = Style { color: true, ..Style::PLAIN };
+        assert_eq!(color.paint(Paint::Bad, "no"), "\u{1b}[31mno\u{1b}[0m");
+        assert_eq!(color.paint(Paint::Plain, "no"), "no");
         assert_eq!(Style::PLAIN.paint(Paint::Bad, "no"), "no");
     }
 

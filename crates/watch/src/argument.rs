@@ -25,7 +25,7 @@ use crate::target::{Target, TargetError};
 
 /// Arguments in registers, by both architectures' conventions (arm64 has eight).
 pub const ARGUMENTS: u8 = 6;
-/// How often one looks whether the call has come.
+/// How often one readings whether the call has come.
 const LOOK: Duration = Duration::from_millis(2);
 
 /// An object behind an argument.

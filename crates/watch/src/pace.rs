@@ -27,7 +27,7 @@ const SLICE_NS: f64 = 2e6;
 const LONGEST_SLICE: Duration = Duration::from_millis(10);
 const SHORTEST_SLICE: Duration = Duration::from_micros(500);
 const LONGEST_PAUSE: Duration = Duration::from_millis(200);
-/// How often one looks where nothing is limited.
+/// How often one readings where nothing is limited.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// A limit, and what was seen of the target.
@@ -119,7 +119,7 @@ impl Pace {
     }
 }
 
-/// How long points stay armed before the next look.
+/// How long points stay armed before the next reading.
 fn slice(credit: f64, burn: f64) -> Duration {
     if burn <= 0.0 {
         return LONGEST_SLICE;
@@ -196,7 +196,7 @@ mod tests {
             let until = 5e9;
             let (cpu, work, hits, armed) = run(&target, Some(limit), until, seed);
             let spent = hits * cost_ns;
-            // The first look comes after 10 ms, on all CPUs; from then on slices end in time.
+            // The first reading comes after 10 ms, on all CPUs; from then on slices end in time.
             let slack = 20e6 * target.cpus;
             prop_assert!(spent <= (limit * work).max(ALLOWANCE_NS) + slack, "{spent} of {work}");
             // What would not reach the limit is not limited, what would gets close to it.

@@ -99,7 +99,7 @@ pub(crate) struct PointTotals {
     /// Hits that were wanted.
     pub(crate) passed: u64,
     /// Hits whose writer found no room in the table.
-    pub(crate) untold: u64,
+    pub(crate) unattributed: u64,
     /// Records that found no room in the ring.
     pub(crate) lost: u64,
 }
@@ -163,7 +163,7 @@ impl Memory {
         let of_point = |chunk: &[u8]| PointTotals {
             hits: word(chunk, 0),
             passed: word(chunk, 8),
-            untold: word(chunk, 16),
+            unattributed: word(chunk, 16),
             lost: word(chunk, 24),
         };
         Ok(bytes.chunks_exact(TOTALS_BYTES as usize).map(of_point).collect())
@@ -343,15 +343,15 @@ impl ProgramMaker<'_> {
             MapTable::Writers => (self.memory.writers.as_fd(), frame::WRITER_KEY),
         };
         let code = &mut self.code;
-        let look = |code: &mut Assembler| {
+        let reading = |code: &mut Assembler| {
             code.map(R1, map).mov(R2, R10).alu(Alu::Add, R2, i32::from(key));
         };
-        look(code);
+        reading(code);
         code.call(Helper::MapLookup).jump_if(Compare::NotEqual, R0, 0, found);
-        look(code);
+        reading(code);
         code.mov(R3, R10).alu(Alu::Add, R3, i32::from(frame::ZEROS)).mov(R4, NO_EXIST);
         code.call(Helper::MapUpdate);
-        look(code);
+        reading(code);
         // Another CPU may have made it first, so what the update said does not matter.
         code.call(Helper::MapLookup).jump_if(Compare::NotEqual, R0, 0, found).jump(none);
     }

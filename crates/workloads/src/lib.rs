@@ -1,4 +1,4 @@
-//! Programs under test whose behaviour is known, so that a measurement of them can be checked.
+//! Programs under test whose behavior is known, so that a measurement of them can be checked.
 //!
 //! - [`function_mix`]: functions that each do one thing, with known instructions, in an order that never
 //!   repeats; any of them alone.

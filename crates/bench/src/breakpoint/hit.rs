@@ -42,7 +42,7 @@ pub const HITS: &str = "hits";
 /// Value of [`BENCHMARK`].
 pub const NAME: &str = "hit";
 
-/// Hits between two looks at the ring.
+/// Hits between two readings of the ring.
 const PIECE: u64 = 256;
 /// Bytes of the ring: a piece of records of the longest call chain fits in.
 const RING: u64 = 1 << 20;

@@ -19,7 +19,7 @@ pub const PLACED: &str = "placed";
 pub const CONVERGED: &str = "converged";
 /// 1 if it was so when it was first looked at: nobody had to move anything.
 pub const AT_ONCE: &str = "converged_at_once";
-/// Share of the looks at which it was as good.
+/// Share of the observations at which it was as good.
 pub const GOOD_SHARE: &str = "good_share";
 /// How often it was lost again.
 pub const LOST: &str = "placement_lost";
@@ -79,20 +79,22 @@ impl Figures<'_> {
         self.placement(file, watched);
         self.speed(file, memory);
         self.cost(file, memory, watched);
-        file.timelines.push(watched.looks.timeline(self.run, memory.emulated));
+        file.timelines.push(watched.observations.timeline(self.run, memory.emulated));
     }
 
     fn placement(&self, file: &mut RunFile, watched: &Watched) {
         let early = || "it ended before the first observation".to_owned();
         let unseen = || watched.why.clone().unwrap_or_else(early);
-        let looks = &watched.looks.0;
+        let observations = &watched.observations.0;
         let estimate = ("", Origin::Estimate);
-        let locality = looks.last().and_then(|look| look.locality);
+        let locality = observations.last().and_then(|observation| observation.locality);
         self.add(file, LOCALITY, estimate, locality.ok_or_else(unseen));
-        let all: Vec<f64> = looks.iter().filter_map(|look| look.locality).collect();
+        let all: Vec<f64> =
+            observations.iter().filter_map(|observation| observation.locality).collect();
         self.add(file, LOCALITY_MEAN, estimate, mean(&all).ok_or_else(unseen));
-        let values: Vec<f64> = looks.iter().filter_map(|look| look.value).collect();
-        let placed = looks.last().and_then(|look| look.value);
+        let values: Vec<f64> =
+            observations.iter().filter_map(|observation| observation.value).collect();
+        let placed = observations.last().and_then(|observation| observation.value);
         self.add(file, PLACED, estimate, placed.ok_or_else(unseen));
         self.add(file, PLACED_MEAN, estimate, mean(&values).ok_or_else(unseen));
     }

@@ -12,7 +12,7 @@ use super::figures::{
     SPEED_BEFORE,
 };
 use super::fit::Fitted;
-use super::observations::Looks;
+use super::observations::Observations;
 use super::policy::Policy;
 use super::suite::Question;
 use super::{POLICY, TEST};
@@ -61,8 +61,8 @@ fn judge_run(
     kind: Question,
     (best, criterion): (f64, &Criterion),
 ) {
-    let looks = Looks::from(timeline);
-    let Some(found) = looks.convergence(best, criterion) else { return };
+    let observations = Observations::from(timeline);
+    let Some(found) = observations.convergence(best, criterion) else { return };
     let converged = match found.after_s {
         Some(seconds) => RunValue::new(timeline.run, Ok(seconds)),
         None => {
@@ -78,7 +78,7 @@ fn judge_run(
     add(AT_ONCE, estimate, Ok(f64::from(u8::from(found.from_the_start))));
     add(GOOD_SHARE, estimate, Ok(found.share));
     add(LOST, estimate, Ok(found.lost as f64));
-    let again = looks.convergence_again(best, criterion);
+    let again = observations.convergence_again(best, criterion);
     if !again.is_empty() {
         let times: Option<Vec<f64>> = again.iter().copied().collect();
         let mean = times.map(|times| times.iter().sum::<f64>() / times.len() as f64);
@@ -89,14 +89,17 @@ fn judge_run(
     }
     // In an emulator there is no speed.
     if kind == Question::Bandwidth && !timeline.column(SPEED).is_empty() {
-        for (name, value) in speeds(&looks, found) {
+        for (name, value) in speeds(&observations, found) {
             add(name, ("GB/s", Origin::Program), value);
         }
     }
 }
 
-fn speeds(looks: &Looks, found: Convergence) -> [(&'static str, Result<f64, String>); 2] {
-    let (before, after) = looks.speeds_around(found.after_s.unwrap_or(f64::INFINITY));
+fn speeds(
+    observations: &Observations,
+    found: Convergence,
+) -> [(&'static str, Result<f64, String>); 2] {
+    let (before, after) = observations.speeds_around(found.after_s.unwrap_or(f64::INFINITY));
     let gb = |speed: Option<f64>, why: &str| speed.map(|b| b / 1e9).ok_or_else(|| why.to_owned());
     [
         (SPEED_BEFORE, gb(before, "it was converged from the start")),

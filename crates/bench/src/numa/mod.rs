@@ -79,9 +79,9 @@ pub struct Options {
     pub perturb: Option<f64>,
     /// What counts as converged.
     pub criterion: Criterion,
-    /// Time between two looks.
+    /// Time between two observations.
     pub interval: Duration,
-    /// Pages asked for at each look.
+    /// Pages asked for at each observation.
     pub pages: u64,
     /// This program.
     pub program: PathBuf,

@@ -11,7 +11,7 @@ use super::figures::{BYTES, LOCALITY, PLACED, SPEED};
 const PERTURBATIONS: &str = "perturbations";
 const GB: f64 = 1e9;
 
-/// A look at a run.
+/// An observation of a run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Observation {
     /// Seconds since the work began.
@@ -28,11 +28,14 @@ pub(super) struct Observation {
 
 /// Looks in the order of time.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Looks(pub(super) Vec<Observation>);
+pub(super) struct Observations(pub(super) Vec<Observation>);
 
-impl Looks {
+impl Observations {
     fn points(&self) -> Vec<PlacementPoint> {
-        self.0.iter().map(|look| PlacementPoint { at_s: look.at_s, value: look.value }).collect()
+        self.0
+            .iter()
+            .map(|observation| PlacementPoint { at_s: observation.at_s, value: observation.value })
+            .collect()
     }
 
     /// Whether, when and for how long it was as good as the best binding, which has `best`.
@@ -62,9 +65,9 @@ impl Looks {
         moved.iter().zip(ends).map(again).collect()
     }
 
-    /// Bytes a second before `at_s` and from then on; `None` where that is less than two looks apart.
+    /// Bytes a second before `at_s` and from then on; `None` where that is less than two observations apart.
     pub(super) fn speeds_around(&self, at_s: f64) -> (Option<f64>, Option<f64>) {
-        let at = self.0.partition_point(|look| look.at_s < at_s);
+        let at = self.0.partition_point(|observation| observation.at_s < at_s);
         let speed = |from: usize, to: usize| bytes_per_s(self.0.get(from)?, self.0.get(to)?);
         (speed(0, at.min(self.0.len().saturating_sub(1))), speed(at, self.0.len().wrapping_sub(1)))
     }
@@ -79,21 +82,21 @@ impl Looks {
             };
         let estimate = ("", Origin::Estimate);
         let mut columns = vec![
-            column(LOCALITY, estimate, &|look| look.locality),
-            column(PLACED, estimate, &|look| look.value),
-            column(BYTES, ("B", Origin::Program), &|look| Some(look.bytes as f64)),
+            column(LOCALITY, estimate, &|observation| observation.locality),
+            column(PLACED, estimate, &|observation| observation.value),
+            column(BYTES, ("B", Origin::Program), &|observation| Some(observation.bytes as f64)),
         ];
         if !emulated {
             columns.push(self.speed());
         }
-        if self.0.iter().any(|look| look.perturbations > 0) {
-            let count = |look: &Observation| Some(look.perturbations as f64);
+        if self.0.iter().any(|observation| observation.perturbations > 0) {
+            let count = |observation: &Observation| Some(observation.perturbations as f64);
             columns.push(column(PERTURBATIONS, ("", Origin::Program), &count));
         }
-        Timeline { run, at_s: self.0.iter().map(|look| look.at_s).collect(), columns }
+        Timeline { run, at_s: self.0.iter().map(|observation| observation.at_s).collect(), columns }
     }
 
-    /// Since the look before.
+    /// Since the observation before.
     fn speed(&self) -> TimelineColumn {
         let since = |pair: &[Observation]| bytes_per_s(&pair[0], &pair[1]).map(|speed| speed / GB);
         let first = self.0.first().map(|_| None);
@@ -108,18 +111,18 @@ fn bytes_per_s(from: &Observation, to: &Observation) -> Option<f64> {
     (seconds > 0.0).then(|| to.bytes.saturating_sub(from.bytes) as f64 / seconds)
 }
 
-impl From<&Timeline> for Looks {
+impl From<&Timeline> for Observations {
     fn from(timeline: &Timeline) -> Self {
         let at = |metric: &str, i: usize| timeline.column(metric).get(i).copied().flatten();
         let count = |metric: &str, i: usize| at(metric, i).unwrap_or(0.0) as u64;
-        let look = |(i, &at_s): (usize, &f64)| Observation {
+        let observation = |(i, &at_s): (usize, &f64)| Observation {
             at_s,
             locality: at(LOCALITY, i),
             value: at(PLACED, i),
             bytes: count(BYTES, i),
             perturbations: count(PERTURBATIONS, i),
         };
-        Self(timeline.at_s.iter().enumerate().map(look).collect())
+        Self(timeline.at_s.iter().enumerate().map(observation).collect())
     }
 }
 
@@ -129,24 +132,26 @@ mod tests {
 
     const HOLD_1_S: Criterion = Criterion { within: 0.05, hold_s: 1.0 };
 
-    fn looks(values: &[(f64, u64, u64)]) -> Looks {
-        let look = |(i, &(value, bytes, perturbations)): (usize, &(f64, u64, u64))| Observation {
-            at_s: i as f64,
-            locality: Some(value),
-            value: Some(value),
-            bytes,
-            perturbations,
-        };
-        Looks(values.iter().enumerate().map(look).collect())
+    fn observations(values: &[(f64, u64, u64)]) -> Observations {
+        let observation =
+            |(i, &(value, bytes, perturbations)): (usize, &(f64, u64, u64))| Observation {
+                at_s: i as f64,
+                locality: Some(value),
+                value: Some(value),
+                bytes,
+                perturbations,
+            };
+        Observations(values.iter().enumerate().map(observation).collect())
     }
 
     #[test]
     fn speed_is_told_before_and_after() {
-        let run = looks(&[(0.0, 0, 0), (0.5, 10, 0), (1.0, 20, 0), (1.0, 120, 0), (1.0, 220, 0)]);
+        let run =
+            observations(&[(0.0, 0, 0), (0.5, 10, 0), (1.0, 20, 0), (1.0, 120, 0), (1.0, 220, 0)]);
         assert_eq!(run.speeds_around(2.0), (Some(10.0), Some(100.0)));
         assert_eq!(run.speeds_around(0.0), (None, Some(55.0)));
         assert_eq!(run.speeds_around(9.0), (Some(55.0), None));
-        assert_eq!(Looks::default().speeds_around(1.0), (None, None));
+        assert_eq!(Observations::default().speeds_around(1.0), (None, None));
         assert_eq!(run.convergence(1.0, &HOLD_1_S).unwrap().after_s, Some(2.0));
         // Where no binding does better than one half, one half is as good as can be.
         assert_eq!(run.convergence(0.5, &HOLD_1_S).unwrap().after_s, Some(1.0));
@@ -155,7 +160,7 @@ mod tests {
     #[test]
     fn each_perturbation_has_its_time() {
         let good = (1.0, 0, 0);
-        let run = looks(&[
+        let run = observations(&[
             good,
             good,
             (0.2, 0, 1),
@@ -166,18 +171,22 @@ mod tests {
             (0.1, 0, 2),
         ]);
         assert_eq!(run.convergence_again(1.0, &HOLD_1_S), [Some(3.0), None]);
-        assert!(looks(&[good, good]).convergence_again(1.0, &HOLD_1_S).is_empty());
+        assert!(observations(&[good, good]).convergence_again(1.0, &HOLD_1_S).is_empty());
     }
 
     #[test]
     fn what_is_kept_is_what_was_seen() {
-        let mut run = looks(&[(0.5, 0, 0), (0.75, 2_000_000_000, 0), (1.0, 3_000_000_000, 1)]);
+        let mut run =
+            observations(&[(0.5, 0, 0), (0.75, 2_000_000_000, 0), (1.0, 3_000_000_000, 1)]);
         run.0[1].value = None;
         let kept = run.timeline(3, false);
-        assert_eq!((kept.run, Looks::from(&kept)), (3, run.clone()));
+        assert_eq!((kept.run, Observations::from(&kept)), (3, run.clone()));
         assert_eq!(kept.column(SPEED), [None, Some(2.0), Some(1.0)]);
         assert!(kept.columns.iter().all(|column| column.values.len() == 3));
         assert!(run.timeline(3, true).column(SPEED).is_empty(), "an emulator's");
-        assert_eq!(Looks::from(&Looks::default().timeline(0, false)), Looks::default());
+        assert_eq!(
+            Observations::from(&Observations::default().timeline(0, false)),
+            Observations::default()
+        );
     }
 }

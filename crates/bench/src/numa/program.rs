@@ -38,9 +38,9 @@ pub struct ProgramBench<'a> {
     pub policies: Vec<Policy>,
     /// What may be used of the machine.
     pub room: UsableNodes,
-    /// Time between two looks.
+    /// Time between two observations.
     pub interval: Duration,
-    /// Pages asked for at each look, of all processes together.
+    /// Pages asked for at each observation, of all processes together.
     pub pages: u64,
     /// This program.
     pub program: PathBuf,
@@ -52,7 +52,7 @@ struct ProgramOutcome {
     usage: Usage,
     seconds: f64,
     output: String,
-    looks: Vec<Observation>,
+    observations: Vec<Observation>,
     before: Option<pmuscope_machine::NumaCounters>,
     after: Option<pmuscope_machine::NumaCounters>,
     /// CPU seconds of the program that placed it.
@@ -195,7 +195,7 @@ impl ProgramBench<'_> {
             }
         };
         let (ended, broken_off) = (AtomicBool::new(false), AtomicBool::new(false));
-        let (waited, output, looks) = thread::scope(|scope| {
+        let (waited, output, observations) = thread::scope(|scope| {
             let output = scope.spawn(|| stdout.map_or_else(String::new, end_of));
             let waiting = scope.spawn(|| {
                 let waited = wait(child, || broken_off.load(Ordering::Acquire));
@@ -206,8 +206,8 @@ impl ProgramBench<'_> {
                 broken_off.store(stop(), Ordering::Release);
                 !ended.load(Ordering::Acquire)
             };
-            let looks = self.follow(pid, seed, go_on);
-            (joined(waiting), joined(output), looks)
+            let observations = self.follow(pid, seed, go_on);
+            (joined(waiting), joined(output), observations)
         });
         let seconds = begun.elapsed().as_secs_f64();
         let after = self.machine.numa_counters().ok();
@@ -216,22 +216,22 @@ impl ProgramBench<'_> {
         });
         let balancer = ended.transpose()?;
         let (status, usage) = waited.map_err(failed)?;
-        Ok(ProgramOutcome { status, usage, seconds, output, looks, before, after, balancer })
+        Ok(ProgramOutcome { status, usage, seconds, output, observations, before, after, balancer })
     }
 
     fn follow(&self, pid: u32, seed: u64, go_on: impl Fn() -> bool) -> Vec<Observation> {
-        let mut looks = Vec::new();
+        let mut observations = Vec::new();
         // It may have ended already.
-        let Ok(family) = Family::new(self.machine, &[pid], true) else { return looks };
+        let Ok(family) = Family::new(self.machine, &[pid], true) else { return observations };
         let mut follower = Follower::new(self.machine, self.topology, family, (self.pages, seed));
         while go_on() {
             // What cannot be looked at is not the program's fault: it runs on.
-            if let Ok(Some(look)) = follower.look() {
-                looks.push(look);
+            if let Ok(Some(observation)) = follower.observe() {
+                observations.push(observation);
             }
             thread::sleep(self.interval);
         }
-        looks
+        observations
     }
 
     /// Puts what a run came to.
@@ -247,15 +247,18 @@ impl ProgramBench<'_> {
         for extract in &self.extracts {
             put(&extract.metric, (&extract.unit, Origin::Program), extract.find(&ran.output));
         }
-        let seen: Vec<f64> =
-            ran.looks.iter().filter_map(|look| look.locality.map(|share| share.value)).collect();
+        let seen: Vec<f64> = ran
+            .observations
+            .iter()
+            .filter_map(|observation| observation.locality.map(|share| share.value))
+            .collect();
         let unseen = || "it ended before the first observation, or may not be observed".to_owned();
         let estimate = ("", Origin::Estimate);
         put(LOCALITY, estimate, seen.last().copied().ok_or_else(unseen));
         let mean = (!seen.is_empty()).then(|| seen.iter().sum::<f64>() / seen.len() as f64);
         put(LOCALITY_MEAN, estimate, mean.ok_or_else(unseen));
         put(figures::PLACED_MEAN, estimate, mean.ok_or_else(unseen));
-        let cost: u64 = ran.looks.iter().map(|look| look.cost_ns).sum();
+        let cost: u64 = ran.observations.iter().map(|observation| observation.cost_ns).sum();
         put(MONITOR, ("s", Origin::Kernel), Ok(cost as f64 / 1e9));
         if let Some(balancer) = &ran.balancer {
             put(figures::BALANCER, ("s", Origin::Kernel), balancer.clone());

@@ -192,7 +192,7 @@ mod tests {
         let test = |more: &str| format!("[[test]]\nname = \"a\"\nkind = \"bandwidth\"\n{more}");
         assert!(error("").contains("[[test]]"));
         assert!(error("speed = 3").contains("speed"));
-        assert!(error(&test("colour = 1")).contains("colour"));
+        assert!(error(&test("color = 1")).contains("color"));
         assert!(error(&test("")).contains("test a: "), "{}", error(&test("")));
         assert!(error(&test("thread = \"1X\"")).contains("thread: 1X"));
         assert!(error(&test("thread = \"1M\"\naccess = \"eat\"")).contains("eat"));

@@ -12,14 +12,14 @@ use pmuscope_numa::placement::{Area as PlacedArea, Placement};
 use pmuscope_workloads::memory::control::{Area, AreaKind, Control, State, Thread};
 
 use super::judged::BEST;
-use super::observations::{Looks, Observation};
+use super::observations::{Observation, Observations};
 
 /// How a run is watched.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Watching {
-    /// Time between two looks.
+    /// Time between two observations.
     pub(super) interval: Duration,
-    /// Pages asked for at each look, of all processes together.
+    /// Pages asked for at each observation, of all processes together.
     pub(super) pages: u64,
     /// Seed of which pages.
     pub(super) seed: u64,
@@ -35,12 +35,12 @@ pub(super) struct Watching {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Watched {
     /// In the order of time.
-    pub(super) looks: Looks,
+    pub(super) observations: Observations,
     /// What the kernel counted on the whole machine while it worked.
     pub(super) counters: Option<NumaCounters>,
     /// CPU seconds that watching took.
     pub(super) cost_s: f64,
-    /// Pages of the workload's memory that were present at the last look.
+    /// Pages of the workload's memory that were present at the last observation.
     pub(super) pages: f64,
     /// CPU seconds of the program that placed it; `None` where there was none.
     pub(super) balancer: Option<Result<f64, String>>,
@@ -71,10 +71,11 @@ pub(super) fn watch(
     let mut next = Instant::now();
     let mut is_told = false;
     while control.state()? == State::Running && control.threads()?.iter().any(is_running) {
-        let look = look(&mut observer, (control, &areas), watching.judge, (began, &mut watched))?;
-        watched.looks.0.extend(look);
+        let observation =
+            observe(&mut observer, (control, &areas), watching.judge, (began, &mut watched))?;
+        watched.observations.0.extend(observation);
         let converged =
-            watching.stop_when_converged && watched.looks.holds(BEST, &watching.criterion);
+            watching.stop_when_converged && watched.observations.holds(BEST, &watching.criterion);
         if !is_told && (converged || stop()) {
             is_told = true;
             end()?;
@@ -115,7 +116,7 @@ fn targets(areas: &[Area], threads: &[Thread]) -> BTreeMap<u32, Vec<(AreaKind, M
 
 /// Looks at the whole workload. `None` once a part of it has ended: the placement of those that are left is not
 /// the workload's, and processes end one after the other.
-fn look(
+fn observe(
     observer: &mut Observer,
     (control, memory): (&Control, &[Area]),
     judge: ConvergenceRule,

@@ -88,7 +88,7 @@ impl Args {
         matches!(self.windows.by(), By::Function | By::Inlined)
     }
 
-    /// Metrics to show, the one that colours them too.
+    /// Metrics to show, the one that colors them too.
     fn names(&self) -> Vec<String> {
         self.metrics.iter().chain(&self.color_by).cloned().collect()
     }
@@ -103,7 +103,7 @@ impl Args {
         RowLimits { rows, share: self.percent_limit / 100.0 }
     }
 
-    /// Colours by the metric that was asked for, else by CPI, else by the first that was counted.
+    /// Colors by the metric that was asked for, else by CPI, else by the first that was counted.
     fn tints<'a>(&self, view: &'a MetricsView<'a>) -> anyhow::Result<Option<Tints<'a>>> {
         let Some(name) = &self.color_by else {
             let first = || view.tints(view.first_counted()?);

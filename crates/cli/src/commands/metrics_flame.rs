@@ -1,4 +1,4 @@
-//! The flame graph of `pmuscope metrics`, coloured by a metric.
+//! The flame graph of `pmuscope metrics`, colored by a metric.
 
 use pmuscope_perfdata::reader::{Event, RecordingFile};
 use pmuscope_profile::export::{self, Source};
@@ -28,7 +28,7 @@ pub(super) fn flame(
         return Ok(view.flat_flame(tints, limits));
     }
     let filter = filter.filter(recording, reader.events(), reader.metadata())?;
-    // The width is that of the tasks that the colours are of.
+    // The width is that of the tasks that the colors are of.
     let filter = Filter { targets: windows.targets.clone(), ..filter };
     let mut symbolizer = symbols.symbolizer(windows.by == By::Inlined, recording)?;
     let apart = GroupBy { chains: true, tasks: TasksBy::Command, cpus: false };

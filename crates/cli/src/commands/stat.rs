@@ -205,8 +205,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         .map_err(|error| refused(&error, !options.command.is_empty()))?;
     // A single look at a program should not wait for one at the machine.
     let repeated = args.repeat > 1 && options.target == Target::Command;
-    let look = if repeated { PreflightCpus::Allowed } else { PreflightCpus::Not };
-    let mut file = begin(&machine, &doctor::facts()?, look)?;
+    let preflight = if repeated { PreflightCpus::Allowed } else { PreflightCpus::Not };
+    let mut file = begin(&machine, &doctor::facts()?, preflight)?;
     if repeated {
         tell_concerns(&file);
     }

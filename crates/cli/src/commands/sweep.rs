@@ -229,12 +229,12 @@ impl Args {
         (schedule, commands): (&Schedule, &[Vec<OsString>]),
         output: &RunOutput,
     ) -> anyhow::Result<RunFile> {
-        let look = match (target, cpus) {
+        let preflight = match (target, cpus) {
             (Target::Command, Some(cpus)) => PreflightCpus::At(cpus),
             (Target::Command, None) => PreflightCpus::Allowed,
             _ => PreflightCpus::Not,
         };
-        let mut file = begin(machine, &doctor::facts()?, look)?;
+        let mut file = begin(machine, &doctor::facts()?, preflight)?;
         file.concerns.extend(cpus.filter(|cpus| cpus.contains(0)).map(|_| first_cpu()));
         let list = |groups: &[pmuscope_events::Group]| {
             let names = groups.iter().flat_map(|group| &group.events).map(|event| &event.name[..]);

@@ -84,7 +84,7 @@ impl Times {
         let point = |share: f64| first.saturating_add((total as f64 * share).round() as u64);
         let range = |part: &TimePart| match *part {
             TimePart::Between(start, stop) => at(start, 0)..=at(stop, u64::MAX),
-            // Neighbouring slices have no sample in common.
+            // Neighboring slices have no sample in common.
             TimePart::Slice(from, to) if to < 1.0 => point(from)..=point(to).saturating_sub(1),
             TimePart::Slice(from, _) => point(from)..=last,
         };

@@ -6,14 +6,14 @@ use std::str::FromStr;
 
 use pmuscope_profile::aggregate::Aggregate;
 use pmuscope_profile::views::{
-    Balance, CallSite, Dimension, Direction, SideRow, balance, call_tree, neighbours, rows,
+    Balance, CallSite, Dimension, Direction, SideRow, balance, call_tree, neighbors, rows,
     side_by_side,
 };
 use pmuscope_profile::waits::WaitBy;
 use pmuscope_profile::{Detail, EventProfile, GroupBy, Intervals, Options, Profile, TasksBy};
 use pmuscope_report::{
     EventRows, PageLimits, ROWS_SCHEMA, RecordingView, Report, RowLimits, RowsBy, RowsReport,
-    Separator, Style, TreeLimits, balance_text, head_text, neighbours_text, number, rows_delimited,
+    Separator, Style, TreeLimits, balance_text, head_text, neighbors_text, number, rows_delimited,
     rows_page, rows_text, side_by_side_delimited, side_by_side_page, side_by_side_text, tree_text,
     warnings_text, wrap,
 };
@@ -258,7 +258,7 @@ impl View {
         if let Self::Peek(name) = self {
             let counts = &profile.aggregate;
             let is_there = |event: &EventProfile| {
-                neighbours(counts, event.index, &is_called(counts, name)).is_some()
+                neighbors(counts, event.index, &is_called(counts, name)).is_some()
             };
             if !profile.events.iter().any(is_there) {
                 return Err(bad_input(format!(
@@ -345,9 +345,9 @@ impl ViewReport<'_> {
                 tree_text(&tree, *direction, &profile.modules, limits, style)
             }
             View::Peek(name) => {
-                let around = neighbours(counts, index, &is_called(counts, name))?;
+                let around = neighbors(counts, index, &is_called(counts, name))?;
                 let all = counts.of_event(index).iter().map(|cell| cell.weight).sum();
-                neighbours_text(name, &around, all, &profile.modules, limits.rows, style)
+                neighbors_text(name, &around, all, &profile.modules, limits.rows, style)
             }
         })
     }

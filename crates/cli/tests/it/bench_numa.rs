@@ -112,9 +112,9 @@ fn an_own_suite_is_run_and_what_makes_no_sense_refused() {
     std::fs::write(scratch.path("mine.toml"), suite).unwrap();
     let run = ["bench", "numa", "--suite", "mine.toml", "--policies", "as-is", "-r", "1"];
     scratch.pmuscope(run).exits(0).prints("mine");
-    std::fs::write(scratch.path("bad.toml"), "colour = 1\n").unwrap();
+    std::fs::write(scratch.path("bad.toml"), "color = 1\n").unwrap();
     let of = |args: &[&str]| scratch.pmuscope(["bench", "numa"].iter().chain(args));
-    of(&["--suite", "bad.toml"]).exits(2).complains("colour");
+    of(&["--suite", "bad.toml"]).exits(2).complains("color");
     of(&["--suite", "none.toml"]).exits(2).complains("quick, standard, full, guest");
     of(&["--tests", "9x9"]).exits(2).complains("there is no test 9x9");
     of(&["--policies", "bind"]).exits(2).complains("weighted-interleave");

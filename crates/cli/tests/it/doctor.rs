@@ -10,7 +10,7 @@ fn the_page_has_a_verdict_on_every_command() {
         assert!(doctor.stdout.lines().any(|line| line == title), "{title}\n{doctor}");
     }
     doctor.prints("record -- CMD").prints("bench capture").prints("report");
-    assert!(!doctor.stdout.contains('\u{1b}'), "colour without a terminal\n{doctor}");
+    assert!(!doctor.stdout.contains('\u{1b}'), "color without a terminal\n{doctor}");
 }
 
 #[test]

@@ -102,7 +102,7 @@ fn what_is_left_is_what_script_lists() {
         let shares: f64 = rows.iter().map(|row| row["share"].as_f64().unwrap()).sum();
         assert!((shares - 1.0).abs() < 1e-9, "{filter:?}: {shares}");
     }
-    // Neighbouring parts have no sample in common, and together all.
+    // Neighboring parts have no sample in common, and together all.
     let parts = ["0%-30%", "30%-60%", "60%-100%", "50%/1", "50%/2"]
         .map(|part| report(&scratch, &["--time", part])["events"][0]["samples"].as_u64().unwrap());
     assert_eq!((parts[..3].iter().sum::<u64>(), parts[3] + parts[4]), (all, all));

@@ -11,7 +11,7 @@ use crate::harness::{Outcome, Scratch, Started, need_root, skip_unless};
 use crate::recording::need_clock;
 use crate::watch::program as watched;
 
-/// Fifteen bytes, as long as a thread's name may be: colour, a title, markup.
+/// Fifteen bytes, as long as a thread's name may be: color, a title, markup.
 const NAME: &[u8] = b"\x1b[31m\x07<i>\"&'\xff";
 
 /// A program of this name in the folder: the workload, so that nothing else need be built.

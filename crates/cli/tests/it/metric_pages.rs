@@ -29,7 +29,7 @@ fn boxes(picture: &str) -> Vec<String> {
     of_boxes.map(|title| title.replace('\n', " ")).collect()
 }
 
-/// The colour of the box of a function.
+/// The color of the box of a function.
 fn fill<'a>(picture: &'a str, function: &str) -> &'a str {
     let at = picture.find(&format!("<title>{function}\n")).unwrap();
     picture[at..].split("fill=\"").nth(1).unwrap().split('"').next().unwrap()
@@ -52,8 +52,8 @@ fn functions_stand_below_their_modules_where_there_are_no_chains() {
     assert!(of("division").contains(", CPI 4.99"), "{boxes:#?}");
     assert!(of("leaf").contains(", CPI ~0."), "{boxes:#?}");
     assert_eq!(fill(&picture, "leaf"), GREY);
-    let coloured = ["division", "branches", "chase", "caller"].map(|name| fill(&picture, name));
-    assert!(!coloured.contains(&GREY) && coloured[0] != coloured[3], "{coloured:?}");
+    let colored = ["division", "branches", "chase", "caller"].map(|name| fill(&picture, name));
+    assert!(!colored.contains(&GREY) && colored[0] != colored[3], "{colored:?}");
     assert!(picture.contains(">CPI [cycles/instruction]</text>"), "no legend");
 }
 
@@ -109,7 +109,7 @@ fn a_page_can_be_read_without_a_script() {
         let end = page.find(&format!("<td class=\"name\">{name}</td>")).unwrap();
         page[..end].rsplit("<tr>").next().unwrap().to_owned()
     };
-    // Share, windows, CPI, DTLB/KI which was not counted, CM/KI in a colour, kept.
+    // Share, windows, CPI, DTLB/KI which was not counted, CM/KI in a color, kept.
     let division = row("division");
     assert!(
         division.contains(">4.990 ± 0.022<") && division.contains("data-v=\"-1\">-</td>"),

@@ -1,5 +1,5 @@
 //! What packagers get: an installation that can be taken away again, packages with the same bytes however
-//! they were made, licences that allow it.
+//! they were made, licenses that allow it.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -204,13 +204,13 @@ fn a_package_with_an_unknown_library_is_not_made() {
     refused.complains("which package of Debian has libneeded.so.7?");
 }
 
-/// The check of licences must see one that is not allowed, in the program as in what tests it.
+/// The check of licenses must see one that is not allowed, in the program as in what tests it.
 #[test]
-fn licences_that_are_not_allowed_are_found() {
+fn licenses_that_are_not_allowed_are_found() {
     skip_unless!(need_program("python3", "--version"));
     let scratch = Scratch::new();
     let crates = |program: &str, test: &str| {
-        let package = |name: &str, licence: &str| serde_json::json!({"id": name, "name": name, "version": "1.0.0", "license": licence});
+        let package = |name: &str, license: &str| serde_json::json!({"id": name, "name": name, "version": "1.0.0", "license": license});
         let uses = |name: &str, kind: Option<&str>| serde_json::json!({"pkg": name, "dep_kinds": [{"kind": kind}]});
         serde_json::json!({
             "packages": [package("pmuscope", "MIT"), package("inside", program), package("beside", test)],
@@ -223,7 +223,7 @@ fn licences_that_are_not_allowed_are_found() {
     };
     let check = |program: &str, test: &str| {
         fs::write(scratch.path("metadata"), crates(program, test).to_string()).unwrap();
-        Outcome::of(script("licences").arg("--metadata").arg(scratch.path("metadata")))
+        Outcome::of(script("licenses").arg("--metadata").arg(scratch.path("metadata")))
     };
     check("(MIT OR GPL-3.0) AND Unicode-3.0", "CDDL-1.0")
         .exits(0)
@@ -231,10 +231,10 @@ fn licences_that_are_not_allowed_are_found() {
     check("MIT/Apache-2.0", "Apache-2.0 WITH LLVM-exception OR GPL-2.0").exits(0);
     check("CDDL-1.0", "MIT")
         .exits(1)
-        .prints("inside 1.0.0 is in the program; its licence is CDDL-1.0");
+        .prints("inside 1.0.0 is in the program; its license is CDDL-1.0");
     check("MIT AND GPL-2.0", "MIT").exits(1).prints("inside");
     check("MIT", "GPL-3.0 WITH Classpath-exception-2.0")
         .exits(1)
         .prints("beside 1.0.0 builds or tests");
-    check("", "MIT").exits(1).prints("its licence is not told");
+    check("", "MIT").exits(1).prints("its license is not told");
 }

@@ -85,14 +85,14 @@ fn fits(browser: &Browser, page: &str) {
     assert_eq!(over, Value::Null, "{page} is too wide");
 }
 
-/// The colour behind everything.
+/// The color behind everything.
 fn paper(browser: &Browser) -> String {
-    let colour = browser.run(
+    let color = browser.run(
         "const paper = document.querySelector('rect.paper');
          const own = document.body || !paper ? getComputedStyle(document.body).backgroundColor : getComputedStyle(paper).fill;
          return own",
     );
-    colour.as_str().unwrap().to_owned()
+    color.as_str().unwrap().to_owned()
 }
 
 /// Fails unless ink is to be read on paper (WCAG 2.2: 4.5 to 1), for all that is text, heads before
@@ -100,7 +100,7 @@ fn paper(browser: &Browser) -> String {
 #[track_caller]
 fn is_legible(browser: &Browser, page: &str) {
     let pale = browser.run(
-        "const parse = (colour) => { const n = colour.match(/[0-9.]+/g).map(Number); return colour.includes('srgb')
+        "const parse = (color) => { const n = color.match(/[0-9.]+/g).map(Number); return color.includes('srgb')
             ? [n[0] * 255, n[1] * 255, n[2] * 255, n.length > 3 ? n[3] : 1] : [n[0], n[1], n[2], n.length > 3 ? n[3] : 1]; };
          const light = ([r, g, b]) => [r, g, b].map((c) => c / 255)
             .map((c) => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)

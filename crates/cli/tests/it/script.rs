@@ -168,7 +168,7 @@ fn filters_fields_and_forms() {
 fn what_is_wrong_with_the_arguments_is_told() {
     let scratch = Scratch::new();
     let wrong = |args: &[&str]| scratch.pmuscope([&["script"], args].concat());
-    wrong(&["-F", "colour"]).exits(2).complains("no field \"colour\"; fields are comm, pid, tid");
+    wrong(&["-F", "color"]).exits(2).complains("no field \"color\"; fields are comm, pid, tid");
     wrong(&["--time", "noon"]).exits(2).complains("START,STOP in seconds");
     wrong(&["--json", "--csv"]).exits(2);
     wrong(&[]).exits(2).complains("no recording here");

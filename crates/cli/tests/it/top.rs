@@ -143,7 +143,7 @@ fn what_cannot_be_is_refused() {
     refused("-d 0.01", "0.1 to 3600 seconds");
     refused("-d NaN", "500ms, 2s or 1m");
     refused("-d 50ms", "0.1 to 3600 seconds");
-    refused("--by colour", "function, command, process, cpu, node");
+    refused("--by color", "function, command, process, cpu, node");
     refused("-a -p 1", "Try: one");
     refused("-C 0-", "-C 0-");
     refused("-p 4194304", "4194304");

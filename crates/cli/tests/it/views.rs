@@ -284,7 +284,7 @@ fn a_function_that_is_not_the_only_one_or_none_is_told() {
 #[test]
 fn what_cannot_be_shown_is_told() {
     let scratch = Scratch::new();
-    scratch.pmuscope(["report", "--by", "colour"]).exits(2).complains("one of command, process");
+    scratch.pmuscope(["report", "--by", "color"]).exits(2).complains("one of command, process");
     skip_unless!(need_sampling());
     record(&scratch, &[]);
     let report = |flag| scratch.pmuscope(["report", "-i", "x.data", flag]);

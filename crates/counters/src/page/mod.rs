@@ -71,7 +71,7 @@ pub(super) struct PageReading {
 /// Reads count and times; `None` where the event is on no counter that may be read, or the page does not
 /// hold still.
 #[inline]
-pub(super) fn look(source: &impl PageSource) -> Option<PageReading> {
+pub(super) fn read_page(source: &impl PageSource) -> Option<PageReading> {
     for _ in 0..TRIES {
         let before = source.word(at::LOCK);
         compiler_fence(Ordering::SeqCst);
@@ -268,7 +268,7 @@ mod tests {
         #[test]
         fn a_look_is_of_one_moment(states in states(), every in 1..20_usize, from in 0..40_usize) {
             let kernel = Kernel { states, every, loads: Cell::new(from) };
-            let seen = look(&kernel);
+            let seen = read_page(&kernel);
             let truths: Vec<Option<PageReading>> = kernel.states.iter().map(State::truth).collect();
             prop_assert!(truths.contains(&seen), "{seen:?} is none of {truths:?}");
         }
@@ -276,7 +276,7 @@ mod tests {
         #[test]
         fn a_page_that_holds_still_is_read_at_once(states in states()) {
             let kernel = Kernel { states, every: usize::MAX, loads: Cell::new(0) };
-            prop_assert_eq!(look(&kernel), kernel.states[0].truth());
+            prop_assert_eq!(read_page(&kernel), kernel.states[0].truth());
             prop_assert!(kernel.loads.get() < 20);
         }
 
@@ -312,7 +312,7 @@ mod tests {
                 0
             }
         }
-        assert_eq!(look(&Restless(Cell::new(0))), None);
+        assert_eq!(read_page(&Restless(Cell::new(0))), None);
     }
 
     #[test]
@@ -357,7 +357,7 @@ mod tests {
 
     #[test]
     fn time_goes_on_since_the_last_write() {
-        let seen = look(&Timed).unwrap();
+        let seen = read_page(&Timed).unwrap();
         // 512 ticks since, of half a nanosecond each.
         assert_eq!(seen, PageReading { count: 105, missed_ns: 1000, enabled_ns: Some(10_256) });
     }

@@ -73,9 +73,9 @@ pub fn capabilities(facts: &Facts) -> Vec<Capability> {
 }
 
 /// The causes behind the verdicts, each once, in the order they first appear.
-pub fn causes(verdicts: &[Capability]) -> Vec<SharedCause> {
+pub fn causes(capabilities: &[Capability]) -> Vec<SharedCause> {
     let mut causes: Vec<(SharedCause, Option<Fix>)> = Vec::new();
-    for verdict in verdicts {
+    for verdict in capabilities {
         for reason in &verdict.reasons {
             match causes.iter_mut().find(|(cause, _)| cause.why == reason.why) {
                 Some((cause, fix)) => {

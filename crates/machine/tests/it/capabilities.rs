@@ -75,8 +75,8 @@ fn as_user(mut facts: Facts) -> Facts {
 }
 
 fn outcomes(facts: &Facts, wanted: CapabilityOutcome) -> Vec<&'static str> {
-    let verdicts = capabilities::capabilities(facts);
-    verdicts.iter().filter(|v| v.outcome == wanted).map(|v| v.command).collect()
+    let capabilities = capabilities::capabilities(facts);
+    capabilities.iter().filter(|v| v.outcome == wanted).map(|v| v.command).collect()
 }
 
 fn verdict(facts: &Facts, command: &str) -> Capability {
@@ -438,7 +438,7 @@ fn a_benchmark_wants_a_steady_clock_and_perf() {
 }
 
 #[test]
-fn a_reason_serialises_with_what_to_type() {
+fn a_reason_serializes_with_what_to_type() {
     let facts = as_user(server());
     let value = serde_json::to_value(verdict(&facts, "record -a")).unwrap();
     assert_eq!(value["outcome"], "not");

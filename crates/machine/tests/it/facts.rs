@@ -88,7 +88,7 @@ fn hypervisor(flag: Option<bool>, files: &[(&str, &str)]) -> Option<String> {
 }
 
 #[test]
-fn virtual_machines_are_recognised() {
+fn virtual_machines_are_recognized() {
     let clock = "sys/devices/system/clocksource/clocksource0/available_clocksource";
     let vendor = "sys/class/dmi/id/sys_vendor";
     let product = "sys/class/dmi/id/product_name";
@@ -107,7 +107,7 @@ fn virtual_machines_are_recognised() {
 }
 
 #[test]
-fn containers_are_recognised_by_their_marks() {
+fn containers_are_recognized_by_their_marks() {
     for (path, text, name) in [
         ("run/systemd/container", "lxc", "lxc"),
         (".dockerenv", "", "docker"),
@@ -238,13 +238,13 @@ fn cpus_are_looked_at_twice_and_what_is_not_told_is_none() {
     let machine = tree.machine();
     let topology = machine.topology().unwrap();
     let cpus = "0-1".parse().unwrap();
-    let look = || machine.activity(&topology, &cpus, std::time::Duration::ZERO);
-    assert!(look().is_err(), "there is no /proc/stat");
+    let reading = || machine.activity(&topology, &cpus, std::time::Duration::ZERO);
+    assert!(reading().is_err(), "there is no /proc/stat");
     tree.file(
         "proc/stat",
         "cpu  4 0 0 4\ncpu0 1 0 0 1\ncpu1 1 0 0 1\ncpu2 1 0 0 1\ncpu3 1 0 0 1\n",
     );
-    let activity = look().unwrap();
+    let activity = reading().unwrap();
     // No tick passed, and nothing tells interrupts.
     assert_eq!(activity.cpus.len(), 2);
     assert!(activity.cpus.iter().all(|one| one.busy.is_none() && one.interrupts_per_s.is_none()));

@@ -388,7 +388,7 @@ fn wait_for(
     Ok(if had_some && watched.is_empty() { RunWakeup::AllGone } else { RunWakeup::Time })
 }
 
-/// What children used between two looks; peaks are of all children, so there is none.
+/// What children used between two readings; peaks are of all children, so there is none.
 fn used(before: Usage, after: Usage) -> Usage {
     Usage {
         user_s: after.user_s - before.user_s,

@@ -80,7 +80,7 @@ impl Pinner {
             Some(known) => Pinned { cpus, ..known.clone() },
             None => Pinned { state: self.found(pid)?, cpus },
         };
-        pinned.look(&self.machine)?;
+        pinned.refresh(&self.machine)?;
         let before = self.pinned.insert(pid, pinned.clone());
         self.note()?;
         match pinned.apply() {
@@ -111,7 +111,7 @@ impl Pinner {
         let mut changed = Vec::new();
         let mut gone = Vec::new();
         for (&pid, pinned) in &mut self.pinned {
-            match pinned.look(&self.machine) {
+            match pinned.refresh(&self.machine) {
                 Ok(true) => changed.push(pid),
                 Ok(false) => {}
                 Err(_) => gone.push(pid),
@@ -167,7 +167,7 @@ impl Drop for Pinner {
 
 impl Pinned {
     /// Notes all threads, and what each is to be given. Whether anything is to be done.
-    fn look(&mut self, machine: &Machine) -> Result<bool, ActError> {
+    fn refresh(&mut self, machine: &Machine) -> Result<bool, ActError> {
         let pid = self.state.pid;
         if machine.task(pid, pid)?.start != self.state.start {
             return Err(ActError::Gone { pid });

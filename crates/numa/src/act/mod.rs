@@ -31,7 +31,7 @@ use crate::observe::threads::ThreadSampler;
 use crate::observe::{Family, ObserveError, Observer};
 use crate::placement::shares;
 
-/// Looks at threads in a block, where a look takes next to no time.
+/// Looks at threads in a block, where an observation takes next to no time.
 const LOOKS: u32 = 5;
 /// A block is made of at least so many times as long as it takes to look: thousands of threads take tens of
 /// milliseconds, and so do few where all CPUs are busy.
@@ -187,8 +187,8 @@ pub struct HostWorld<'a> {
     observer: Observer,
     pages: u64,
     threads: ThreadSampler,
-    /// How long the last look at threads took.
-    look: Duration,
+    /// How long the last observation of threads took.
+    observation: Duration,
     times: Option<CpuTimes>,
     pinner: Pinner,
     mover: Mover,
@@ -209,7 +209,7 @@ pub struct HostWorld<'a> {
 struct ThreadBlock {
     ns_by_node: Vec<f64>,
     runnable: u32,
-    looks: u32,
+    observations: u32,
 }
 
 impl<'a> HostWorld<'a> {
@@ -230,7 +230,7 @@ impl<'a> HostWorld<'a> {
             observer: Observer::new(machine, &topology, options.pages, options.seed),
             pages: options.pages,
             threads: ThreadSampler::default(),
-            look: Duration::ZERO,
+            observation: Duration::ZERO,
             times: machine.cpu_times().ok(),
             pinner: Pinner::new(machine, &topology, &options.folder)?,
             mover: Mover::new(machine, block),
@@ -249,7 +249,7 @@ impl<'a> HostWorld<'a> {
         };
         for pid in world.members.clone() {
             // From here on it is known how long each runs.
-            let _ = world.threads.look(&world.machine, &world.nodes, pid);
+            let _ = world.threads.sample(&world.machine, &world.nodes, pid);
         }
         world.speed.measure();
         Ok(world)
@@ -283,7 +283,7 @@ impl<'a> HostWorld<'a> {
         self.pinner.refresh()?;
         let mut gone = Vec::new();
         for &pid in &self.members {
-            let places = match self.threads.look(&self.machine, &self.nodes, pid) {
+            let places = match self.threads.sample(&self.machine, &self.nodes, pid) {
                 Ok(places) => places,
                 Err(error) => {
                     // Also one whose parent has not noticed it yet: it has a number, and nothing else.
@@ -298,11 +298,11 @@ impl<'a> HostWorld<'a> {
                 });
                 seen.ns_by_node[thread.node] += thread.ran_ns.unwrap_or(0) as f64;
                 seen.runnable += u32::from(thread.runnable);
-                seen.looks += 1;
+                seen.observations += 1;
             }
         }
         self.members.retain(|pid| !gone.contains(pid));
-        self.look = begun.elapsed();
+        self.observation = begun.elapsed();
         Ok(())
     }
 
@@ -337,7 +337,7 @@ impl<'a> HostWorld<'a> {
         let threads = ran.range((pid, 0)..=(pid, u32::MAX)).map(|(&(_, tid), ran)| {
             let own: f64 = ran.ns_by_node.iter().sum();
             let share = own / 1e9 / seconds.max(1e-3);
-            let runnable = f64::from(ran.runnable) / f64::from(ran.looks.max(1));
+            let runnable = f64::from(ran.runnable) / f64::from(ran.observations.max(1));
             ThreadView {
                 tid,
                 // One that often could run and did not waits for a CPU.
@@ -358,9 +358,9 @@ impl<'a> HostWorld<'a> {
     }
 }
 
-/// How often to look at threads in a block, if a look takes so long.
-fn looks(block: Duration, look: Duration) -> u32 {
-    let affordable = block.as_nanos() / (u128::from(LOOKING) * look.as_nanos()).max(1);
+/// How often to look at threads in a block, if an observation takes so long.
+fn observations(block: Duration, observation: Duration) -> u32 {
+    let affordable = block.as_nanos() / (u128::from(LOOKING) * observation.as_nanos()).max(1);
     u32::try_from(affordable).unwrap_or(LOOKS).clamp(1, LOOKS)
 }
 
@@ -400,9 +400,9 @@ impl World for HostWorld<'_> {
         let before = self.times.take();
         let mut ran = BTreeMap::new();
         self.members = self.targets.members(&self.machine);
-        let looks = looks(length, self.look);
-        for _ in 0..looks {
-            self.pause(length / looks);
+        let observations = observations(length, self.observation);
+        for _ in 0..observations {
+            self.pause(length / observations);
             self.look_at_threads(&mut ran)?;
             if self.stopped.is_some() {
                 break;
@@ -510,9 +510,9 @@ mod tests {
     #[test]
     fn looking_takes_a_fifth_of_a_block_at_most_or_is_done_once() {
         let ms = Duration::from_millis;
-        assert_eq!(looks(ms(250), Duration::ZERO), LOOKS);
-        assert_eq!(looks(ms(250), ms(10)), 5);
-        assert_eq!(looks(ms(250), ms(20)), 2);
-        assert_eq!(looks(ms(250), ms(400)), 1);
+        assert_eq!(observations(ms(250), Duration::ZERO), LOOKS);
+        assert_eq!(observations(ms(250), ms(10)), 5);
+        assert_eq!(observations(ms(250), ms(20)), 2);
+        assert_eq!(observations(ms(250), ms(400)), 1);
     }
 }

@@ -12,13 +12,13 @@ pub struct Evidence {
     pub seconds: f64,
     /// The machine's nodes, ascending.
     pub nodes: Vec<NodeEvidence>,
-    /// Threads of the process at the last look.
+    /// Threads of the process at the last observation.
     pub threads: u64,
     /// Of these, those that ran for a noticeable part of the time.
     pub busy_threads: u64,
     /// Half of the 95 % interval of its locality; `None` without pages.
     pub locality_half: Option<f64>,
-    /// Pages that were asked for, in all looks.
+    /// Pages that were asked for, in all observations.
     pub pages_asked: u64,
     /// Who uses which memory, by sampled faults; `None` where none could be sampled.
     pub sharing: Option<Sharing>,

@@ -298,7 +298,7 @@ fn region_of(regions: &[(Range<u64>, Before)], page: u64) -> Option<Before> {
 fn chosen(region: &Range<u64>, stride: u64, page: u64) -> impl Iterator<Item = u64> {
     let (first, last) = (region.start / page, region.end / page);
     (first / stride..=last / stride).filter_map(move |stretch| {
-        // splitmix64 (public domain, S. Vigna): neighbours do not fall in step.
+        // splitmix64 (public domain, S. Vigna): neighbors do not fall in step.
         let mut z = stretch.wrapping_add(0x9e37_79b9_7f4a_7c15).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         let at = stretch * stride + (z ^ (z >> 31)) % stride;

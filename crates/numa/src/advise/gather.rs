@@ -15,13 +15,13 @@ use crate::Nodes;
 use crate::nodes::usable;
 use crate::observe::{ObserveError, Observer, PAGES, Seen, ThreadPlace, Weighed, writable};
 
-/// From one look to the next.
+/// From one observation to the next.
 const ROUND: Duration = Duration::from_millis(250);
 /// Most pages asked for in each round, to know what pages were before they faulted.
 const WATCHED: u64 = 8192;
 /// Fewest pages asked for at a time, and those at the first.
 const LEAST: u64 = 512;
-/// CPU time that a look may take, as a share of the time between two.
+/// CPU time that an observation may take, as a share of the time between two.
 const SHARE: f64 = 0.05;
 /// Samples of faults in a second that cost next to nothing.
 const SAMPLES_PER_S: f64 = 5000.0;
@@ -47,7 +47,7 @@ pub struct Cost {
     /// CPU time of the thread that looked, nanoseconds.
     pub cpu_ns: u64,
     /// Times that threads and pages were looked at.
-    pub looks: u64,
+    pub observations: u64,
     /// Pages asked for, in all.
     pub pages_asked: u64,
     /// One in so many minor faults was sampled; `None` where none could be.
@@ -85,7 +85,7 @@ pub fn gather(
     let mut watch = WatchedProcess::new(machine, topology, options);
     let begun = Instant::now();
     let before = machine.cpu_times()?;
-    let mut ended = watch.look()?;
+    let mut ended = watch.observe()?;
     let mut faults = None;
     while !ended && begun.elapsed() < options.time && !stop() {
         std::thread::sleep(ROUND.min(options.time.saturating_sub(begun.elapsed())));
@@ -94,7 +94,7 @@ pub fn gather(
         if let Ok(open) = open {
             watch.drain(open);
         }
-        ended = watch.look()?;
+        ended = watch.observe()?;
     }
     if let Some(Ok(open)) = &mut faults {
         watch.drain(open);
@@ -137,7 +137,7 @@ struct WatchedProcess<'a> {
     minor_faults: u64,
     /// CPU time of the one who looks, by node, nanoseconds, and in all when it was last asked.
     looking: (Vec<f64>, u64),
-    /// Pages to ask for at the next look, twice: of where they are, and of what they are before faults.
+    /// Pages to ask for at the next observation, twice: of where they are, and of what they are before faults.
     budget: u64,
     cost: Cost,
 }
@@ -168,9 +168,9 @@ impl<'a> WatchedProcess<'a> {
         }
     }
 
-    /// Looks once at threads and pages; true if the process has ended. At the first look that is an error.
-    fn look(&mut self) -> Result<bool, ObserveError> {
-        let is_first = self.cost.looks == 0;
+    /// Looks once at threads and pages; true if the process has ended. At the first observation that is an error.
+    fn observe(&mut self) -> Result<bool, ObserveError> {
+        let is_first = self.cost.observations == 0;
         let cpu = thread_cpu_ns();
         self.observer.share_budget(self.budget.min(PAGES), 1);
         let result = self.observer.process(self.pid).and_then(|seen| {
@@ -188,7 +188,7 @@ impl<'a> WatchedProcess<'a> {
     }
 
     fn add(&mut self, seen: &Seen) {
-        self.cost.looks += 1;
+        self.cost.observations += 1;
         self.cost.pages_asked += seen.asked;
         self.threads = seen.threads.len() as u64;
         // Of one that has just ended nothing is known, nor wanted.
@@ -250,7 +250,7 @@ impl<'a> WatchedProcess<'a> {
     }
 
     fn evidence(&self, seconds: f64, why: Option<String>) -> Result<Evidence, ObserveError> {
-        let looks = self.cost.looks.max(1) as f64;
+        let observations = self.cost.observations.max(1) as f64;
         let may_run = self.machine.cpuset_of(self.pid);
         let may_take = self.machine.allowed_nodes_of(self.pid);
         // Free memory as it is at the end.
@@ -277,7 +277,7 @@ impl<'a> WatchedProcess<'a> {
                 free_bytes: free.and_then(|node| node.free_bytes),
                 busy_cpus: None,
                 own_cpus: self.ran[place] / (seconds * 1e9),
-                own_bytes: self.bytes[place] / looks,
+                own_bytes: self.bytes[place] / observations,
                 bandwidth: None,
             }
         };
@@ -307,7 +307,7 @@ impl<'a> WatchedProcess<'a> {
 }
 
 /// How many pages to ask for next, if `budget` took so many nanoseconds: as many as may be paid for. It at most doubles,
-/// as the first look costs more than those after it.
+/// as the first observation costs more than those after it.
 fn next_budget(budget: u64, took_ns: u64) -> u64 {
     let may_take = SHARE * ROUND.as_nanos() as f64;
     let affordable = (budget as f64 * may_take / took_ns as f64) as u64;

@@ -150,7 +150,7 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// One that asks for `budget` pages at each look ([`PAGES`] where nothing else is wanted), chosen by
+    /// One that asks for `budget` pages at each observation ([`PAGES`] where nothing else is wanted), chosen by
     /// chance from `seed`.
     #[must_use]
     pub fn new(machine: &Machine, topology: &Topology, budget: u64, seed: u64) -> Self {
@@ -164,7 +164,7 @@ impl Observer {
         }
     }
 
-    /// Asks for so many pages at each look from now on, of all these processes together. Each gets some,
+    /// Asks for so many pages at each observation from now on, of all these processes together. Each gets some,
     /// however many they are: fewer than that say next to nothing.
     pub fn share_budget(&mut self, budget: u64, processes: usize) {
         self.pages.set_budget((budget / processes.max(1) as u64).max(LEAST_PAGES));
@@ -202,7 +202,7 @@ impl Observer {
     /// If the process ended, or may not be looked at.
     pub fn memories(&mut self, memories: &[Memory]) -> Result<Vec<Seen>, ObserveError> {
         let Some(pid) = memories.first().map(|memory| memory.pid) else { return Ok(Vec::new()) };
-        let threads = self.threads.look(&self.machine, &self.nodes, pid)?;
+        let threads = self.threads.sample(&self.machine, &self.nodes, pid)?;
         let regions: Vec<Range<u64>> =
             memories.iter().flat_map(|memory| memory.regions.iter().cloned()).collect();
         let mut found = self.found(pid, &regions)?.into_iter();
@@ -234,7 +234,7 @@ impl Observer {
         regions: &[Range<u64>],
     ) -> Result<Vec<RegionPages>, ObserveError> {
         let ask = |pages: &[u64]| pmuscope_machine::pages::states(Some(pid), pages);
-        let found = self.pages.look(pid, regions, &self.nodes, ask);
+        let found = self.pages.sample(pid, regions, &self.nodes, ask);
         found.map_err(|source| ObserveError::Pages { pid, source })
     }
 

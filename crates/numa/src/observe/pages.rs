@@ -130,7 +130,7 @@ impl PageSampler {
     ///
     /// # Errors
     /// What `ask` says.
-    pub fn look(
+    pub fn sample(
         &mut self,
         pid: u32,
         regions: &[Range<u64>],
@@ -244,7 +244,7 @@ mod tests {
         };
         let nodes = two_nodes();
         let regions = [region(10, 10), region(1000, 3)];
-        let found = sampler.look(1, &regions, &nodes, ask(state)).unwrap();
+        let found = sampler.sample(1, &regions, &nodes, ask(state)).unwrap();
         assert_eq!(found[0], RegionPages { pages: 10, asked: 10, on: vec![6, 2], refused: 1 });
         assert_eq!(found[1], RegionPages { pages: 3, asked: 3, on: vec![0, 0], refused: 0 });
         assert_eq!(by_node(&found, &nodes), [6.0, 2.0]);
@@ -258,7 +258,7 @@ mod tests {
         let nodes = two_nodes();
         // 16 pages a stretch: were it always the first, all would lie on node 0.
         let interleaved = |page: u64| PageState::On((page % 2) as u32);
-        let found = sampler.look(1, &[region(0, 1 << 16)], &nodes, ask(interleaved)).unwrap();
+        let found = sampler.sample(1, &[region(0, 1 << 16)], &nodes, ask(interleaved)).unwrap();
         let [on_0, on_1] = by_node(&found, &nodes)[..] else { panic!("two nodes") };
         assert_eq!(on_0 + on_1, 65536.0);
         let share = on_0 / 65536.0;
@@ -272,8 +272,8 @@ mod tests {
         // 64 GiB reserved, nothing there; 256 MiB on node 1.
         let regions = [region(1 << 30, 1 << 24), region(0, 1 << 16)];
         let state = |page| if page < 1 << 16 { PageState::On(1) } else { PageState::Absent };
-        let first = sampler.look(1, &regions, &nodes, ask(state)).unwrap();
-        let second = sampler.look(1, &regions, &nodes, ask(state)).unwrap();
+        let first = sampler.sample(1, &regions, &nodes, ask(state)).unwrap();
+        let second = sampler.sample(1, &regions, &nodes, ask(state)).unwrap();
         assert!(first[0].asked > 3000 && second[0].asked < 500, "{first:?} {second:?}");
         assert_eq!(by_node(&second, &nodes), [0.0, 65536.0]);
         sampler.forget(1);
@@ -300,7 +300,7 @@ mod tests {
             };
             let truth = |node| node_of.iter().filter(|&&on| on == node).count() as f64;
             let mut sampler = PageSampler::new(PAGE as usize, 512, seed);
-            let found = sampler.look(1, &regions, &nodes, ask(state)).unwrap();
+            let found = sampler.sample(1, &regions, &nodes, ask(state)).unwrap();
             for region in &found {
                 prop_assert!(region.asked <= region.pages && region.asked >= region.pages.min(2));
             }
@@ -326,7 +326,7 @@ mod tests {
         let truth: f64 = on_0 / present;
         let inside = (0..500).filter(|&seed| {
             let mut sampler = PageSampler::new(PAGE as usize, 300, seed);
-            let found = sampler.look(1, &regions, &nodes, ask(state)).unwrap();
+            let found = sampler.sample(1, &regions, &nodes, ask(state)).unwrap();
             let pages = by_node(&found, &nodes);
             let share = pages[0] / (pages[0] + pages[1]);
             (share - truth).abs() <= margin(&found, &[1.0, 0.0]).unwrap()

@@ -19,7 +19,7 @@ pub struct ThreadPlace {
     pub node: usize,
     /// It runs, or could if there were a CPU for it.
     pub runnable: bool,
-    /// Nanoseconds on a CPU since the last look; `None` at the first, and where the kernel does not tell.
+    /// Nanoseconds on a CPU since the last observation; `None` at the first, and where the kernel does not tell.
     pub ran_ns: Option<u64>,
 }
 
@@ -27,7 +27,7 @@ pub struct ThreadPlace {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Weighed {
-    /// By how long each ran since the last look.
+    /// By how long each ran since the last observation.
     RunningTime,
     /// Those that run or could count alike: how long is not known.
     Runnable,
@@ -35,7 +35,7 @@ pub enum Weighed {
     Alike,
 }
 
-/// How much ran on each node, and what says so. A thread that moved between two looks counts where it was
+/// How much ran on each node, and what says so. A thread that moved between two observations counts where it was
 /// found at the second.
 #[must_use]
 pub fn by_node(threads: &[ThreadPlace], nodes: &Nodes) -> (ByNode, Weighed) {
@@ -66,7 +66,7 @@ impl ThreadSampler {
     ///
     /// # Errors
     /// [`MachineError::Gone`] if the process ended, also while whoever started it has not noticed yet.
-    pub fn look(
+    pub fn sample(
         &mut self,
         machine: &Machine,
         nodes: &Nodes,
@@ -84,7 +84,7 @@ impl ThreadSampler {
             if run.ended {
                 continue;
             }
-            // On a CPU that came online later; the next look at the machine knows it.
+            // On a CPU that came online later; the next observation of the machine knows it.
             let Some(node) = nodes.of_cpu(run.cpu) else { continue };
             let before =
                 run.on_cpu_ns.and_then(|ns| self.ran.insert((pid, tid), ns).map(|old| (old, ns)));
@@ -126,7 +126,7 @@ mod tests {
         let machine = Machine::host();
         let nodes = Nodes::new(&machine.topology().unwrap());
         let mut sampler = ThreadSampler::default();
-        let first = sampler.look(&machine, &nodes, std::process::id()).unwrap();
+        let first = sampler.sample(&machine, &nodes, std::process::id()).unwrap();
         assert!(first.iter().all(|thread| thread.ran_ns.is_none()));
         let own = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
         let mut work = 1u64;
@@ -134,7 +134,7 @@ mod tests {
             work = std::hint::black_box(work.wrapping_mul(3));
             true
         }) {
-            let again = sampler.look(&machine, &nodes, std::process::id()).unwrap();
+            let again = sampler.sample(&machine, &nodes, std::process::id()).unwrap();
             let this = again.iter().find(|thread| thread.tid == own).unwrap();
             assert!(this.runnable);
             match this.ran_ns {
@@ -146,6 +146,6 @@ mod tests {
                 }
             }
         }
-        assert!(sampler.look(&machine, &nodes, u32::MAX >> 1).unwrap_err().is_gone());
+        assert!(sampler.sample(&machine, &nodes, u32::MAX >> 1).unwrap_err().is_gone());
     }
 }

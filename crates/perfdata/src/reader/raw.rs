@@ -58,7 +58,7 @@ impl RawReader {
     /// Only if the operating system fails to read. Damage ends the records early; see [`Tally::stopped`].
     #[allow(clippy::should_implement_trait)] // an iterator cannot lend
     pub fn next(&mut self) -> Result<Option<RawEntry<'_>>, ReadError> {
-        while !self.reader.done && !self.look()? {}
+        while !self.reader.done && !self.read_one()? {}
         if self.reader.done {
             return Ok(None);
         }
@@ -103,7 +103,7 @@ impl RawReader {
     }
 
     /// Goes to the next record; false if a file of several, or all, ended instead.
-    fn look(&mut self) -> Result<bool, ReadError> {
+    fn read_one(&mut self) -> Result<bool, ReadError> {
         let Reader { source, tally, path, .. } = &mut self.reader;
         let step = source.next().map_err(|source| ReadError::Io {
             path: path.clone(),

@@ -96,11 +96,11 @@ fn lines(
     is_shown: impl Fn(&Outcome) -> bool,
     x: fn(&Outcome) -> f64,
 ) -> Vec<Line> {
-    let line = |at: usize, name, colour| {
+    let line = |at: usize, name, color| {
         let point = |one: &Outcome| one.off[at].map(|(y, is_sure)| Point { x: x(one), y, is_sure });
         Line {
             name,
-            colour,
+            color,
             points: outcomes.iter().filter(|one| is_shown(one)).filter_map(point).collect(),
         }
     };

@@ -20,7 +20,7 @@ pub(crate) struct Point {
 #[derive(Debug)]
 pub(crate) struct Line {
     pub(crate) name: &'static str,
-    pub(crate) colour: &'static str,
+    pub(crate) color: &'static str,
     pub(crate) points: Vec<Point>,
 }
 
@@ -98,7 +98,7 @@ fn legend(out: &mut String, panels: &[Panel]) {
             out,
             "<path d=\"M{x} 32h22\" stroke=\"{0}\" stroke-width=\"2\"/><circle cx=\"{1}\" cy=\"32\" r=\"3.5\" \
              fill=\"{0}\"/><text x=\"{2}\" y=\"36\">{3}</text>",
-            line.colour,
+            line.color,
             x + 11.0,
             x + 28.0,
             line.name
@@ -125,8 +125,8 @@ fn grid(out: &mut String, axes: &Axes, at: usize, panel: &Panel) {
     let mut value = axes.low;
     while value <= axes.high + 1e-9 {
         let y = axes.y(value);
-        let colour = if value == 0.0 { "#16181d" } else { "#dfe3ea" };
-        let _ = writeln!(out, "<path d=\"M{left:.1} {y:.1}H{right:.1}\" stroke=\"{colour}\"/>");
+        let color = if value == 0.0 { "#16181d" } else { "#dfe3ea" };
+        let _ = writeln!(out, "<path d=\"M{left:.1} {y:.1}H{right:.1}\" stroke=\"{color}\"/>");
         if at == 0 {
             let x = left - 6.0;
             let _ = writeln!(
@@ -171,18 +171,18 @@ fn draw(out: &mut String, axes: &Axes, at: usize, line: &Line) {
             format!("{x:.1} {y:.1}")
         })
         .collect();
-    let colour = line.colour;
+    let color = line.color;
     let _ = writeln!(
         out,
-        "<path d=\"M{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\"/>",
+        "<path d=\"M{}\" fill=\"none\" stroke=\"{color}\" stroke-width=\"2\"/>",
         path.join("L")
     );
     for point in &line.points {
         let (x, y) = place(point);
-        let fill = if point.is_sure { colour } else { "#fff" };
+        let fill = if point.is_sure { color } else { "#fff" };
         let _ = writeln!(
             out,
-            "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3.5\" fill=\"{fill}\" stroke=\"{colour}\" \
+            "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3.5\" fill=\"{fill}\" stroke=\"{color}\" \
              stroke-width=\"1.4\"/>"
         );
     }

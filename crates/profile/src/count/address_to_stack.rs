@@ -1,7 +1,7 @@
 //! Places to stacks, once places have names: what the last pass over a recording without call chains
 //! looks up for each sample.
 //!
-//! Neighbours are mostly in one function, so that ranges are few:
+//! Neighbors are mostly in one function, so that ranges are few:
 //!
 //! ```text
 //!  addresses with samples   1010 1012 101e │ 1024 1030 │ 1044 ║ 2008      ║ a page begins

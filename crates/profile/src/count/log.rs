@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_in_a_block_take_a_byte_each() {
+    fn neighbors_in_a_block_take_a_byte_each() {
         let mut log = Log::new(20);
         for cell in 0..60 {
             log.push(LoggedCount { cell, block: 200, samples: 1, weight: 1 });

@@ -45,9 +45,9 @@ pub(super) fn build(
     let is_complete = metadata.info.as_ref().is_some_and(|info| info.complete);
     let shared = BuildContext { info: &info, of_spot: &of_spot, seconds, is_complete, options };
     let seen = std::mem::take(&mut pass.targets);
-    let targets = seen.into_iter().enumerate().map(|(at, seeing)| {
+    let targets = seen.into_iter().enumerate().map(|(at, stats)| {
         let writers = writers.as_ref().map(|writers| &writers.targets[at]);
-        shared.target(at, seeing, writers, &pass)
+        shared.target(at, stats, writers, &pass)
     });
     let targets = targets.collect();
     let took_turns = info.blocks.iter().any(|block| !block.points.is_empty());
@@ -101,7 +101,8 @@ struct Writers {
 impl Writers {
     /// `None` where the recording has none.
     fn new(pass: &mut Pass, reader: &Reader, info: &WatchInfo) -> Option<Self> {
-        let is_there = !info.writers.is_empty() || info.untold.iter().any(|untold| *untold > 0);
+        let is_there = !info.writers.is_empty()
+            || info.unattributed.iter().any(|unattributed| *unattributed > 0);
         // Nothing was hit, which is an answer as well.
         let is_closed = reader.metadata().info.as_ref().is_some_and(|info| info.complete);
         let by_kernel = info.means == pmuscope_perfdata::watch::Means::Bpf;
@@ -186,7 +187,7 @@ impl BuildContext<'_> {
     fn target(
         &self,
         at: usize,
-        seeing: TargetStats,
+        stats: TargetStats,
         writers: Option<&KernelCounts>,
         pass: &Pass,
     ) -> TargetHits {
@@ -200,19 +201,19 @@ impl BuildContext<'_> {
             let of = points.iter().filter_map(|&point| list.get(point as usize));
             of.fold(0, |sum: u64, count| sum.saturating_add(*count))
         };
-        let untold = sum(&info.untold);
+        let unattributed = sum(&info.unattributed);
         let lost = (!info.lost.is_empty()).then(|| sum(&info.lost));
         // Without a table of writers the kernel may still have counted the points; what was not closed has
         // counts of some moment before.
         let by_blocks = info.blocks.iter().map(|block| sum(&block.hits));
         let by_blocks = by_blocks.reduce(u64::saturating_add).filter(|_| self.is_complete);
         let hits = match (writers, by_blocks) {
-            (Some(writers), _) => writers.total.hits.saturating_add(untold),
-            (None, Some(counted)) => counted.max(seeing.written),
-            (None, None) => seeing.written.saturating_add(lost.unwrap_or(0)),
+            (Some(writers), _) => writers.total.hits.saturating_add(unattributed),
+            (None, Some(counted)) => counted.max(stats.written),
+            (None, None) => stats.written.saturating_add(lost.unwrap_or(0)),
         };
         let estimate = true_hits(info, &points).filter(|_| self.is_complete);
-        let whole = hits == seeing.written && lost.unwrap_or(0) == 0;
+        let whole = hits == stats.written && lost.unwrap_or(0) == 0;
         let parts: Vec<ArmedPart> =
             info.blocks.iter().filter_map(|block| ArmedPart::of(block, &points)).collect();
         let sums = pass.over_time.sums(at);
@@ -232,15 +233,15 @@ impl BuildContext<'_> {
                 (of > 0).then_some(HitShare { part, of, interval, exact: false })
             }
         };
-        let (cells, untold) = match writers {
-            Some(writers) => (&writers.cells, untold),
-            None => (&seeing.cells, hits - seeing.written + seeing.untold),
+        let (cells, unattributed) = match writers {
+            Some(writers) => (&writers.cells, unattributed),
+            None => (&stats.cells, hits - stats.written + stats.unattributed),
         };
         let mut by_site = MatrixCells::default();
         for (&(spot, thread), counts) in cells {
             by_site.entry((self.of_spot[spot as usize], thread)).or_default().add(counts);
         }
-        let mut history = seeing.keeper.finish();
+        let mut history = stats.keeper.finish();
         history.iter_mut().for_each(|one| one.site = self.of_spot[one.site as usize]);
         let total = |of: fn(&Sum) -> u64| sums.iter().map(of).sum::<u64>();
         let (pairs, plus_one) = (total(|sum| sum.pairs), total(|sum| sum.plus_one));
@@ -252,8 +253,8 @@ impl BuildContext<'_> {
             hits,
             exact: writers.is_some() || by_blocks.is_some(),
             has_writers: writers.is_some(),
-            records: seeing.records,
-            written: seeing.written,
+            records: stats.records,
+            written: stats.written,
             passed: writers.filter(|_| info.when.is_some()).map(|writers| match &info.passed[..] {
                 [] => writers.total.passed,
                 passed => sum(passed),
@@ -270,10 +271,10 @@ impl BuildContext<'_> {
             steps,
             changed: share(|counts| counts.changed, |sum| sum.changed),
             plus_one: share(|counts| counts.plus_one, |sum| sum.plus_one),
-            matrix: Matrix::new(by_site, untold),
+            matrix: Matrix::new(by_site, unattributed),
             history,
-            values: seeing.values.finish(self.options.values),
-            transitions: seeing.transitions.finish(self.options.values),
+            values: stats.values.finish(self.options.values),
+            transitions: stats.transitions.finish(self.options.values),
             blocks: pass.over_time.blocks(at, &parts, !whole && !parts.is_empty()),
             points,
         }

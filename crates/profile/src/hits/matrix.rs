@@ -64,7 +64,7 @@ pub struct Matrix {
     /// All rows.
     pub total: Counts,
     /// Hits that belong to no row: more writers than could be told apart.
-    pub untold: u64,
+    pub unattributed: u64,
 }
 
 /// Hits of one place.
@@ -113,7 +113,7 @@ pub struct ShownRow {
 pub(super) type MatrixCells = FxHashMap<(u32, u32), Counts>;
 
 impl Matrix {
-    pub(super) fn new(cells: MatrixCells, untold: u64) -> Self {
+    pub(super) fn new(cells: MatrixCells, unattributed: u64) -> Self {
         let mut total = Counts::default();
         let mut threads = FxHashMap::<u32, Counts>::default();
         let mut rows = FxHashMap::<u32, MatrixRow>::default();
@@ -130,7 +130,7 @@ impl Matrix {
         rows.iter_mut().for_each(|row| by_hits(&mut row.cells));
         let mut threads: Vec<(u32, Counts)> = threads.into_iter().collect();
         by_hits(&mut threads);
-        Self { rows, threads, total, untold }
+        Self { rows, threads, total, unattributed }
     }
 
     /// At most so many rows and columns.

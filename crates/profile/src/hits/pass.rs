@@ -37,7 +37,7 @@ pub(super) struct TargetStats {
     pub(super) written: u64,
     /// By spot and thread.
     pub(super) cells: MatrixCells,
-    pub(super) untold: u64,
+    pub(super) unattributed: u64,
     pub(super) keeper: Keeper,
     pub(super) values: KeyCounter<(u32, u64)>,
     pub(super) transitions: KeyCounter<(u32, u64, u64)>,
@@ -124,7 +124,7 @@ impl Pass {
             records: 0,
             written: 0,
             cells: MatrixCells::default(),
-            untold: 0,
+            unattributed: 0,
             keeper: Keeper::new(options.ends, options.between),
             values: KeyCounter::new(VALUES),
             transitions: KeyCounter::new(VALUES),
@@ -304,7 +304,7 @@ impl Pass {
         let Some(point) = info.points.get(written.point as usize) else { return };
         let target = point.target as usize;
         let Some(of) = info.targets.get(target) else { return };
-        let seeing = &mut self.targets[target];
+        let stats = &mut self.targets[target];
         let pair = written.old.zip(written.new);
         let weight = written.stands_for;
         let is_before = self.read == ValueRead::Before && of.access != Access::Read;
@@ -319,10 +319,10 @@ impl Pass {
             value: found.and_then(|found| HitValue::of(of, point.bytes, found).number()),
         };
         if let Some(found) = found {
-            seeing.values.add((written.point, found), weight);
+            stats.values.add((written.point, found), weight);
         }
         if let Some((old, new)) = pair {
-            seeing.transitions.add((written.point, old, new), weight);
+            stats.transitions.add((written.point, old, new), weight);
         }
         let counts = Counts {
             hits: weight,
@@ -331,16 +331,16 @@ impl Pass {
             passed: weight,
         };
         let cell = (written.site, written.thread);
-        if seeing.cells.len() < MOST_CELLS || seeing.cells.contains_key(&cell) {
-            seeing.cells.entry(cell).or_default().add(&counts);
+        if stats.cells.len() < MOST_CELLS || stats.cells.contains_key(&cell) {
+            stats.cells.entry(cell).or_default().add(&counts);
             let thread = &self.threads[written.thread as usize];
             let key = (written.point, thread.pid as u32, thread.tid as u32);
             let sum = self.by_thread.entry(key).or_default();
             *sum = sum.saturating_add(weight);
         } else {
-            seeing.untold = seeing.untold.saturating_add(weight);
+            stats.unattributed = stats.unattributed.saturating_add(weight);
         }
-        seeing.keeper.take(*written);
+        stats.keeper.take(*written);
         self.over_time.add(target, written.time_ns, &seen);
     }
 }

@@ -1,6 +1,6 @@
 //! Blocks of equal time, whose number is bounded whether the length of the recording is known or not.
 //!
-//! A block is 2^shift ns. When time runs past the last block, blocks double and neighbours merge:
+//! A block is 2^shift ns. When time runs past the last block, blocks double and neighbors merge:
 //! in the end a recording has between half of [`MOST`] and [`MOST`] of them, or as many milliseconds
 //! as it lasted. Where the length is known from the start the blocks are the same, and never merge.
 

@@ -1,5 +1,5 @@
 //! Questions to an [`Aggregate`]: rows by any dimensions, call trees,
-//! the neighbours of a function, a function from inside.
+//! the neighbors of a function, a function from inside.
 //!
 //! Weight is what cells weigh by: units of the event where samples carry their period, else samples.
 
@@ -11,7 +11,7 @@ mod data;
 pub(crate) mod function_rows;
 pub(crate) mod function_table;
 mod memory;
-mod neighbours;
+mod neighbors;
 mod query;
 mod rows;
 mod side_by_side;
@@ -24,7 +24,7 @@ pub use balance::{Balance, balance};
 pub use branches::{BranchEnd, BranchRow, BranchSums, Branches, branches};
 pub use data::{DataAddresses, DataRow, DataSums, data_addresses};
 pub use memory::{AccessKind, AccessRow, Accesses, accesses};
-pub use neighbours::{Neighbour, Neighbours, neighbours};
+pub use neighbors::{Neighbor, Neighbors, neighbors};
 pub use rows::{Dimension, Key, Row, rows};
 pub use side_by_side::{SideRow, SideShare, side_by_side};
 pub use tree::{CallNode, CallTree, Direction, call_tree};

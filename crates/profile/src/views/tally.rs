@@ -36,7 +36,7 @@ pub(super) struct KeyTally<K, S> {
 #[derive(Debug, Default)]
 struct Timed<S> {
     sums: S,
-    /// Block and number; neighbours are of different blocks.
+    /// Block and number; neighbors are of different blocks.
     blocks: Vec<(u32, u64)>,
 }
 

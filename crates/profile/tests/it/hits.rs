@@ -334,5 +334,8 @@ fn without_a_table_of_writers_the_kernel_may_still_have_counted() {
     let hits = read(&recording.target(counter(8)), &Options::default()).unwrap();
     let target = &hits.targets[0];
     assert_eq!((target.hits, target.exact, target.has_writers), (300, true, false));
-    assert_eq!((target.written, target.matrix.total.hits, target.matrix.untold), (200, 200, 100));
+    assert_eq!(
+        (target.written, target.matrix.total.hits, target.matrix.unattributed),
+        (200, 200, 100)
+    );
 }

@@ -530,7 +530,7 @@ fn without_callers(table: BTreeMap<Key, (u64, u64)>) -> BTreeMap<Key, (u64, u64)
     flat
 }
 
-/// A filter leaves the same whichever way, and what a look at every sample leaves.
+/// A filter leaves the same whichever way, and what a reading of every sample leaves.
 #[test]
 fn filters_leave_the_same_in_all_ways() {
     let dir = tempfile::tempdir().unwrap();

@@ -184,7 +184,7 @@ impl Session<'_> {
             let value = scaled(&request.attr, plan.asked[event], factor);
             if value > 0 {
                 // Under load the kernel lowers what it allows (`perf_event_max_sample_rate`): then the rate
-                // stays as it was, and the next look decides anew.
+                // stays as it was, and the next reading decides anew.
                 let _ = self.set.set_period(self.kernel, event, value);
             }
         }

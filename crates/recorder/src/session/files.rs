@@ -176,7 +176,7 @@ fn remove(path: &Path) {
 /// A disk that takes longer than this for its last writes leaves a file without its end, readable.
 const LONGEST_WRITE: Duration = Duration::from_secs(10);
 
-/// Waits until nobody but us holds the file: readers let go of it at their next look, asynchronous
+/// Waits until nobody but us holds the file: readers let go of it at their next reading, asynchronous
 /// writes when they have ended. Whether that is so.
 fn wait_for_writers(output: &Arc<Output>) -> bool {
     let start = std::time::Instant::now();

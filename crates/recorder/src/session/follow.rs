@@ -202,7 +202,7 @@ impl<'a> Following<'a> {
         let mut watched: Vec<PollFd<'_>> =
             self.processes.iter().map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-        // Interrupted: the next look tells.
+        // Interrupted: the next reading shows it.
         let ended = poll(&mut watched, Some(&at_once)).unwrap_or(0);
         self.session.options.is_by_number() && ended == watched.len()
     }

@@ -217,7 +217,7 @@ impl Session<'_> {
                     Ok(())
                 }
                 Due::Look(monitor) => {
-                    monitor.look(&shared);
+                    monitor.update(&shared);
                     self.look_after_strobe(&shared);
                     let output = shared.output();
                     if let Some(budget) = &mut budget {

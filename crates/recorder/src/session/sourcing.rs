@@ -116,7 +116,7 @@ fn observe_processes(
             let births = births_in(set.rings());
             match observed.new_among(&listed, &births) {
                 New::None => break true,
-                New::Untold(tids) => {
+                New::Unreported(tids) => {
                     observed.tell(&tids, clock, &mut |tid| source.observe_thread(tid))?;
                 }
                 New::Unknown => break false,
@@ -140,7 +140,7 @@ enum New {
     /// Nobody that is not observed.
     None,
     /// These are not observed for sure.
-    Untold(Vec<u32>),
+    Unreported(Vec<u32>),
     /// Somebody may be observed or not.
     Unknown,
 }
@@ -164,7 +164,7 @@ impl Observed {
         let mut births: Vec<&Birth> =
             births.iter().filter(|birth| !self.0.contains_key(&birth.tid)).collect();
         births.sort_unstable_by_key(|birth| birth.time);
-        let mut untold = Vec::new();
+        let mut unreported = Vec::new();
         for birth in births {
             let Some(&(from, until)) = self.0.get(&birth.parent) else {
                 // Of a parent that is not observed: it is not either.
@@ -176,8 +176,8 @@ impl Observed {
                 return New::Unknown;
             }
         }
-        untold.extend(listed.iter().copied().filter(|tid| !self.0.contains_key(tid)));
-        if untold.is_empty() { New::None } else { New::Untold(untold) }
+        unreported.extend(listed.iter().copied().filter(|tid| !self.0.contains_key(tid)));
+        if unreported.is_empty() { New::None } else { New::Unreported(unreported) }
     }
 }
 
@@ -203,8 +203,12 @@ mod tests {
     #[test]
     fn who_is_born_before_has_nothing() {
         let births = [birth(3, 2, 19), birth(4, 3, 50)];
-        assert_eq!(observed().new_among(&[1, 2, 3, 4], &births), New::Untold(vec![3, 4]));
-        assert_eq!(observed().new_among(&[1, 2, 5], &[]), New::Untold(vec![5]), "born in no ring");
+        assert_eq!(observed().new_among(&[1, 2, 3, 4], &births), New::Unreported(vec![3, 4]));
+        assert_eq!(
+            observed().new_among(&[1, 2, 5], &[]),
+            New::Unreported(vec![5]),
+            "born in no ring"
+        );
     }
 
     #[test]

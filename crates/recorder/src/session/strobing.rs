@@ -91,7 +91,7 @@ impl Session<'_> {
     /// Looks at the phases of all CPUs, and leaves in the stream what became known.
     pub(super) fn look_after_strobe(&self, shared: &ControlState<'_>) {
         if let Some(mut strobe) = self.strobe() {
-            let update = strobe.look(self.kernel, &self.set, self.machine.online_cpus().as_ref());
+            let update = strobe.update(self.kernel, &self.set, self.machine.online_cpus().as_ref());
             if !update.opened.is_empty() {
                 shared.add_ids(update.opened.iter().map(|id| (id.id, id.event as usize)));
             }

@@ -85,14 +85,14 @@ pub(super) struct Monitor<'a> {
 }
 
 impl<'a> Monitor<'a> {
-    /// A monitor that looks only if `wanted`: on large machines a look costs milliseconds.
+    /// A monitor that looks only if `wanted`: on large machines a reading costs milliseconds.
     pub(super) fn new(machine: &'a Machine, wanted: bool) -> Self {
         let before = if wanted { machine.cpu_times().ok() } else { None };
         Self { machine, before }
     }
 
-    /// Notes for each node whether it had an idle CPU since the last look.
-    pub(super) fn look(&mut self, shared: &ControlState<'_>) {
+    /// Notes for each node whether it had an idle CPU since the last reading.
+    pub(super) fn update(&mut self, shared: &ControlState<'_>) {
         let Some(before) = &self.before else { return };
         let Ok(now) = self.machine.cpu_times() else { return };
         for node in &shared.topology.nodes {

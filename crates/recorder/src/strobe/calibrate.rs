@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn the_rate_is_that_of_the_time_the_thread_had() {
         let rate = measure_on(&Pmu::default()).per_second as f64;
-        // The calls between the two looks at the clock count a little.
+        // The calls between the two readings of the clock count a little.
         assert!((rate / 8e9 - 1.0).abs() < 1e-3, "{rate}");
     }
 

@@ -228,7 +228,7 @@ impl Check<'_> {
                 self.drain(ring);
             }
             let online = self.machine.online_cpus();
-            self.strobe.look(self.kernel, &self.set, online.as_ref());
+            self.strobe.update(self.kernel, &self.set, online.as_ref());
             if done(&self.strobe.info(false)) {
                 return true;
             }
@@ -241,7 +241,7 @@ impl Check<'_> {
 
     fn drain(&mut self, ring: usize) {
         let (watch, pending) = (self.strobe.watch(), self.rings[ring].pending());
-        watch.look(ring, &pending);
+        watch.update(ring, &pending);
         let view = RingView::of(&pending);
         let Some(expected) = self.strobe.expected(ring) else {
             let end = pending.end();

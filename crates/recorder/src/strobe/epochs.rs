@@ -6,7 +6,7 @@ use pmuscope_perfdata::strobe::{Epoch, EpochUpdate, OpenedId};
 #[derive(Debug, Default)]
 pub(crate) struct Epochs {
     all: Vec<Epoch>,
-    untold: EpochUpdate,
+    unreported: EpochUpdate,
 }
 
 /// An epoch that has begun.
@@ -15,7 +15,7 @@ pub(crate) struct StartedEpoch(usize);
 
 impl Epochs {
     pub(crate) fn begin(&mut self, epoch: Epoch) -> StartedEpoch {
-        self.untold.epochs.push(epoch.clone());
+        self.unreported.epochs.push(epoch.clone());
         self.all.push(epoch);
         StartedEpoch(self.all.len() - 1)
     }
@@ -23,17 +23,17 @@ impl Epochs {
     pub(crate) fn end(&mut self, epoch: StartedEpoch, now_ns: u64) {
         if let Some(epoch) = self.all.get_mut(epoch.0) {
             epoch.until_ns = Some(now_ns);
-            self.untold.epochs.push(epoch.clone());
+            self.unreported.epochs.push(epoch.clone());
         }
     }
 
     pub(crate) fn opened(&mut self, id: OpenedId) {
-        self.untold.opened.push(id);
+        self.unreported.opened.push(id);
     }
 
     /// What became known since the last call.
-    pub(crate) fn take_untold(&mut self) -> EpochUpdate {
-        std::mem::take(&mut self.untold)
+    pub(crate) fn take_unreported(&mut self) -> EpochUpdate {
+        std::mem::take(&mut self.unreported)
     }
 
     /// By CPU and time.
@@ -56,17 +56,17 @@ mod tests {
         let epoch = |cpu, from_ns| Epoch { cpu, from_ns, ..Epoch::default() };
         let first = epochs.begin(epoch(1, 10));
         let other = epochs.begin(epoch(0, 11));
-        told.take(&epochs.take_untold());
+        told.take(&epochs.take_unreported());
         epochs.end(first, 20);
         epochs.begin(epoch(1, 21));
-        told.take(&epochs.take_untold());
+        told.take(&epochs.take_unreported());
         epochs.end(other, 30);
-        told.take(&epochs.take_untold());
+        told.take(&epochs.take_unreported());
         assert_eq!(told.epochs, epochs.sorted());
         assert_eq!(
             told.epochs.iter().map(|e| e.until_ns).collect::<Vec<_>>(),
             [Some(30), Some(20), None]
         );
-        assert_eq!(epochs.take_untold(), EpochUpdate::default());
+        assert_eq!(epochs.take_unreported(), EpochUpdate::default());
     }
 }

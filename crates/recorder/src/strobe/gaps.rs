@@ -63,7 +63,7 @@ impl Gaps {
 
     /// Takes samples that lie in gaps out of what is pending in the CPU's ring: what is left, in runs of
     /// whole records, and how many samples went. The ring must have been looked at before this is
-    /// called: a gap that has ended by now may have samples that only the next look sees.
+    /// called: a gap that has ended by now may have samples that only the next reading sees.
     pub(super) fn sift<'a>(&mut self, pending: &Pending<'a>) -> (Vec<Pending<'a>>, u64) {
         let view = RingView::of(pending);
         let is_in_gap = |at: usize, header: Header| {
@@ -151,7 +151,7 @@ mod tests {
     fn a_gap_is_known_until_all_of_its_samples_have_passed() {
         let mut gaps = two_gaps();
         let dropped = |gaps: &mut Gaps| gaps.sift(&Pending::of_copy(&records(&[250]))).1;
-        // The first look may have come before the last sample of the gap.
+        // The first reading may have come before the last sample of the gap.
         assert_eq!([(); 3].map(|()| dropped(&mut gaps)), [1, 1, 0]);
         gaps.begin(400);
         let late = records(&[400, 500]);

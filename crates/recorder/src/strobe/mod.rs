@@ -91,7 +91,7 @@ struct Cpu {
     health: CpuHealth,
 }
 
-/// The last look at which there were new samples.
+/// The last reading at which there were new samples.
 #[derive(Debug, Default, Clone, Copy)]
 struct Heard {
     samples: u64,
@@ -155,7 +155,7 @@ impl Strobe {
     }
 
     /// Ends what was lost or is due, and sets the phase anew. Gives what became known.
-    pub(crate) fn look(
+    pub(crate) fn update(
         &mut self,
         kernel: &dyn Kernel,
         set: &SamplingSet,
@@ -169,7 +169,7 @@ impl Strobe {
                 self.renew(kernel, set, index, reason);
             }
         }
-        self.epochs.take_untold()
+        self.epochs.take_unreported()
     }
 
     /// Turns all events off, with which all epochs end.
@@ -177,7 +177,7 @@ impl Strobe {
         for index in 0..self.cpus.len() {
             self.end_epoch(kernel, set, index);
         }
-        self.epochs.take_untold()
+        self.epochs.take_unreported()
     }
 
     /// What the recording says of itself.
@@ -227,7 +227,7 @@ impl Strobe {
         (clock_ns(self.clockid) >= self.cpus[index].due_ns).then_some(Reason::Dither)
     }
 
-    /// Whether A has counted two periods since the last look without a sample.
+    /// Whether A has counted two periods since the last reading without a sample.
     fn is_silent(
         &mut self,
         kernel: &dyn Kernel,
@@ -278,7 +278,7 @@ impl Strobe {
         }
     }
 
-    /// Sets the phase; where that cannot be, the CPU may have been offline between two looks.
+    /// Sets the phase; where that cannot be, the CPU may have been offline between two readings.
     fn renew(&mut self, kernel: &dyn Kernel, set: &SamplingSet, index: usize, reason: Reason) {
         let is_dead = reason == Reason::Hotplug
             || matches!(
@@ -295,7 +295,7 @@ impl Strobe {
         // The old ones are of no use, and an offline CPU's would make the new ones fail to fit.
         let cpu = &mut self.cpus[index];
         cpu.reopened = None;
-        // The next look tries again where this fails: the CPU may be going once more.
+        // The next reading tries again where this fails: the CPU may be going once more.
         let Ok(reopened) = set.reopen(kernel, &self.scope, number) else {
             cpu.health.failed += 1;
             return;

@@ -70,13 +70,13 @@ impl Lab {
         Self { pmu, set, strobe }
     }
 
-    fn look(&mut self) -> EpochUpdate {
-        self.strobe.look(&*self.pmu, &self.set, None)
+    fn update(&mut self) -> EpochUpdate {
+        self.strobe.update(&*self.pmu, &self.set, None)
     }
 
     fn look_with(&mut self, online: &str) {
         let online = CpuSet::parse(online).unwrap();
-        self.strobe.look(&*self.pmu, &self.set, Some(&online));
+        self.strobe.update(&*self.pmu, &self.set, Some(&online));
     }
 
     fn reasons(&self) -> Vec<Reason> {
@@ -103,7 +103,7 @@ impl Lab {
                 record.finish();
             }
         }
-        self.strobe.watch().look(0, &Pending::of_copy(&out));
+        self.strobe.watch().update(0, &Pending::of_copy(&out));
     }
 
     /// What the reader finds in the ring: how many samples it keeps.
@@ -123,11 +123,11 @@ impl Lab {
 fn a_phase_that_holds_is_left_alone_until_it_is_due() {
     let mut lab = Lab::new(1);
     lab.sees(20, 300, 300);
-    let update = lab.look();
+    let update = lab.update();
     assert_eq!(update.epochs.len(), 1, "the first epoch is told");
-    assert_eq!(lab.look(), EpochUpdate::default());
+    assert_eq!(lab.update(), EpochUpdate::default());
     lab.let_it_be_due();
-    assert_eq!(lab.look().epochs.len(), 2, "an end and a beginning");
+    assert_eq!(lab.update().epochs.len(), 2, "an end and a beginning");
     let info = lab.strobe.info(true);
     assert_eq!(lab.reasons(), [Reason::Start, Reason::Dither]);
     let [first, second] = info.epochs.as_slice() else { panic!("{info:?}") };
@@ -143,11 +143,11 @@ fn what_loses_the_phase_is_named_and_repaired_at_the_next_look() {
     let mut lab = Lab::new(1);
     lab.pmu.throttle();
     lab.sees(5, 300, 0);
-    lab.look();
+    lab.update();
     lab.sees(5, 70_000, 300);
-    lab.look();
+    lab.update();
     lab.sees(5, 300, 300);
-    lab.look();
+    lab.update();
     assert_eq!(lab.reasons(), [Reason::Start, Reason::OffsetChanged, Reason::LengthChanged]);
     let health = &lab.strobe.info(true).cpus[0];
     assert_eq!(
@@ -160,13 +160,13 @@ fn what_loses_the_phase_is_named_and_repaired_at_the_next_look() {
 fn counts_without_samples_are_seen_and_an_idle_cpu_is_not() {
     let mut lab = Lab::new(1);
     let a_while_passes = |lab: &mut Lab| lab.strobe.cpus[0].heard.at_ns -= SILENCE_NS;
-    lab.look();
+    lab.update();
     a_while_passes(&mut lab);
-    lab.look();
+    lab.update();
     assert_eq!(lab.reasons(), [Reason::Start], "nothing ran");
     lab.pmu.run(3 * PERIOD);
     a_while_passes(&mut lab);
-    lab.look();
+    lab.update();
     assert_eq!(lab.reasons(), [Reason::Start, Reason::NoSamples]);
 }
 
@@ -190,7 +190,7 @@ fn a_cpu_that_was_away_between_two_looks_is_found_when_its_phase_is_due() {
     let mut lab = Lab::new(1);
     lab.pmu.unplug();
     lab.let_it_be_due();
-    let update = lab.look();
+    let update = lab.update();
     assert_eq!(lab.reasons(), [Reason::Start, Reason::Hotplug]);
     assert_eq!(update.opened.iter().map(|id| id.event).collect::<Vec<_>>(), [0, 1, 2]);
 }
@@ -200,7 +200,7 @@ fn groups_take_turns() {
     let mut lab = Lab::new(3);
     for _ in 0..3 {
         lab.let_it_be_due();
-        lab.look();
+        lab.update();
     }
     let groups: Vec<u32> = lab.strobe.info(true).epochs.iter().map(|epoch| epoch.group).collect();
     assert_eq!(groups, [0, 1, 2, 0]);
@@ -220,7 +220,7 @@ fn counters_of_a_group_count_again_when_its_turn_comes() {
         let after = [count(&lab, counter), count(&lab, other)];
         assert_eq!([after[0] - before[0], after[1] - before[1]], [500, 0], "turn {turn}");
         lab.let_it_be_due();
-        lab.look();
+        lab.update();
     }
 }
 
@@ -234,7 +234,7 @@ fn samples_of_tries_that_were_not_accepted_do_not_reach_the_file() {
     // read and turned off, then a try is as in the tests of phases.
     lab.pmu.preempt(2 + 6, 10 * PERIOD);
     lab.let_it_be_due();
-    lab.look();
+    lab.update();
     lab.pmu.run(2 * PERIOD + PERIOD / 2);
     // Three of A and B each, then two.
     assert_eq!(lab.drains(), 10);
@@ -252,7 +252,7 @@ fn what_is_sampled_without_a_phase_is_left_out() {
         lab.pmu.preempt(2 + u64::from(call) * 8 + 6, 3 * PERIOD);
     }
     lab.let_it_be_due();
-    lab.look();
+    lab.update();
     let health = &lab.strobe.info(true).cpus[0];
     let why = health.why.as_deref().unwrap_or_default();
     assert_eq!(health.failed, 1);

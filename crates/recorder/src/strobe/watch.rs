@@ -120,7 +120,7 @@ impl Watch {
         }
         let (kept, left_out) = cpu.gaps.sift(pending);
         cpu.left_out += left_out;
-        kept.iter().for_each(|run| cpu.look(run));
+        kept.iter().for_each(|run| cpu.update(run));
         Some(kept)
     }
 
@@ -145,9 +145,9 @@ impl Watch {
     }
 
     /// Looks at what is pending in a ring.
-    pub(crate) fn look(&self, ring: usize, pending: &Pending<'_>) {
+    pub(crate) fn update(&self, ring: usize, pending: &Pending<'_>) {
         if let Some(mut cpu) = self.cpu(ring) {
-            cpu.look(pending);
+            cpu.update(pending);
         }
     }
 }
@@ -160,7 +160,7 @@ impl CpuWatch {
         *self = Self { expected, gaps, left_out, throttled, ..Self::default() };
     }
 
-    fn look(&mut self, pending: &Pending<'_>) {
+    fn update(&mut self, pending: &Pending<'_>) {
         let view = RingView::of(pending);
         view.for_each(|at, header| match header.kind {
             kind::SAMPLE => self.take_sample(&view, at),
@@ -256,7 +256,7 @@ mod tests {
         let watch = Watch::new(1);
         let expected = expected();
         watch.expect(0, expected);
-        watch.look(0, &Pending::of_copy(&samples(list)));
+        watch.update(0, &Pending::of_copy(&samples(list)));
         watch.seen(0)
     }
 
@@ -301,7 +301,7 @@ mod tests {
         let watch = Watch::new(2);
         let expected = expected();
         watch.expect(1, expected);
-        watch.look(1, &Pending::of_copy(&bytes));
+        watch.update(1, &Pending::of_copy(&bytes));
         assert_eq!((watch.seen(1).lost, watch.throttled(1)), (Some(Reason::Throttled), 1));
         watch.expect(1, expected);
         assert_eq!(
@@ -309,7 +309,7 @@ mod tests {
             (PhaseReading::default(), 1),
             "a new phase, old sums"
         );
-        watch.look(7, &Pending::of_copy(&bytes));
+        watch.update(7, &Pending::of_copy(&bytes));
     }
 
     #[test]

@@ -24,8 +24,8 @@ const TOP: f64 = 108.0;
 const BELOW: f64 = 58.0;
 /// Patterns of lines, by number of tasks.
 const DASHES: [&str; 4] = ["", "6 4", "2 3", "9 3 2 3"];
-/// Colours of accounts.
-const COLOURS: usize = 5;
+/// Colors of accounts.
+const COLORS: usize = 5;
 
 /// A picture of its own.
 #[must_use]
@@ -167,7 +167,7 @@ impl Growth {
         out
     }
 
-    /// Colours are accounts, patterns are numbers of tasks.
+    /// Colors are accounts, patterns are numbers of tasks.
     fn push_legend(&self, out: &mut String) {
         let mut x = 12.0;
         let mut entry = |class: &str, dashes: &str, name: &str| {
@@ -181,7 +181,7 @@ impl Growth {
             x += 52.0 + 7.0 * name.chars().count() as f64;
         };
         for (at, name) in self.accounts.iter().enumerate() {
-            entry(&colour(at), "", name);
+            entry(&color(at), "", name);
         }
         for (at, tasks) in self.tasks.iter().enumerate() {
             let name = tasks
@@ -228,7 +228,7 @@ impl Growth {
         let _ = writeln!(
             out,
             "<g class=\"{}\"><path class=\"curve\" stroke-dasharray=\"{}\" d=\"M{}\"/>",
-            colour(curve.account),
+            color(curve.account),
             dashes(curve.tasks),
             path.join("L")
         );
@@ -277,8 +277,8 @@ fn curves(file: &RunFile, accounts: &[String], tasks: &[String]) -> Vec<Curve> {
     curves
 }
 
-fn colour(account: usize) -> String {
-    format!("a{}", account % COLOURS)
+fn color(account: usize) -> String {
+    format!("a{}", account % COLORS)
 }
 
 fn dashes(tasks: usize) -> &'static str {

@@ -13,16 +13,16 @@ const WIDTH: f64 = 200.0;
 const LINE: f64 = 14.0;
 /// The axis of ratios goes from 1 / this to this; what lies beyond is drawn at its end.
 pub(super) const LARGEST_RATIO: f64 = 4.0;
-/// Colours of files.
-const COLOURS: usize = 6;
+/// Colors of files.
+const COLORS: usize = 6;
 /// Height of the plot of a figure over time, pixels.
 const HEIGHT: f64 = 64.0;
 /// Beside it: the ends of its scale.
 const SCALE: f64 = 72.0;
 
-/// A dot in the colour of a file.
+/// A dot in the color of a file.
 pub(super) fn chip(file: usize) -> Markup {
-    html! { i class={ "f" (file % COLOURS) } {} " " }
+    html! { i class={ "f" (file % COLORS) } {} " " }
 }
 
 /// One dot with its interval per file, on a scale that holds them all.
@@ -136,7 +136,7 @@ pub(super) fn dot(
     radius: f64,
 ) -> Markup {
     html! {
-        g class={ "f" (file % COLOURS) } {
+        g class={ "f" (file % COLORS) } {
             title { (title) }
             line x1=(pixels(low.0)) x2=(pixels(high.0)) y1=(pixels(low.1)) y2=(pixels(high.1)) {}
             circle cx=(pixels(at.0)) cy=(pixels(at.1)) r=(radius) {}

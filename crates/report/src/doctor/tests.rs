@@ -62,7 +62,7 @@ fn server(cpuinfo: &str) -> Facts {
         let core = cpu % 32;
         let node = core / 16;
         let siblings = format!("{core},{}", core + 32);
-        let neighbours = ["0-15,32-47", "16-31,48-63"][node as usize];
+        let neighbors = ["0-15,32-47", "16-31,48-63"][node as usize];
         let at = |path: &str| format!("sys/devices/system/cpu/cpu{cpu}/{path}");
         write(
             root,
@@ -78,7 +78,7 @@ fn server(cpuinfo: &str) -> Facts {
         let caches = [
             (1, "Data", "48K", &*siblings),
             (2, "Unified", "2048K", &siblings),
-            (3, "Unified", "36864K", neighbours),
+            (3, "Unified", "36864K", neighbors),
         ];
         for (index, (level, kind, size, shared)) in caches.into_iter().enumerate() {
             let at = |name: &str| at(&format!("cache/index{index}/{name}"));
@@ -245,7 +245,7 @@ fn a_server_seen_by_a_user() {
 
 #[test]
 fn a_narrow_terminal_without_unicode() {
-    let style = Style { colour: false, unicode: false, width: Some(80) };
+    let style = Style { color: false, unicode: false, width: Some(80) };
     let page = page(xeon(), &style);
     assert!(page.is_ascii(), "{page}");
     assert!(!page.contains("a program you start"));

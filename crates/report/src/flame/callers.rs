@@ -209,12 +209,12 @@ impl Drawing<'_, '_> {
             .iter()
             .zip(starts)
             .map(|(node, start)| {
-                let (name, module, colour) = described(self.source, hues, &node.name);
+                let (name, module, color) = described(self.source, hues, &node.name);
                 let CallerNode { depth, weight, samples, .. } = *node;
                 FlameBox {
                     name,
                     module,
-                    colour,
+                    color,
                     depth,
                     start,
                     weight,

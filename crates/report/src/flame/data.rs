@@ -32,9 +32,9 @@ impl<'a> FlameData<'a> {
         boxes.sort_by_key(|one| (one.start, one.depth));
         for one in boxes {
             let module = one.module.as_deref();
-            let name = *known.entry((&one.name, module, &one.colour)).or_insert_with(|| {
+            let name = *known.entry((&one.name, module, &one.color)).or_insert_with(|| {
                 let module = module.map(|module| escape(module).into_owned());
-                names.push((escape(&one.name).into_owned(), module, &*one.colour));
+                names.push((escape(&one.name).into_owned(), module, &*one.color));
                 names.len() as u64 - 1
             });
             numbers.extend([name, one.depth.into(), one.weight, one.samples]);

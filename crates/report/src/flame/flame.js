@@ -152,7 +152,7 @@
         : `${share.toFixed(2)}% in ${hits.length} ${hits.length === 1 ? 'box' : 'boxes'}`;
     }
 
-    // Arrows go to callers, callees and neighbours; Enter zooms, Escape goes back.
+    // Arrows go to callers, callees and neighbors; Enter zooms, Escape goes back.
     key(event, box) {
       if (!box || event.altKey || event.ctrlKey || event.metaKey) return;
       const middle = box.left + 1e-6;

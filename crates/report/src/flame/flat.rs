@@ -1,7 +1,7 @@
 //! Functions below their modules: where there are no call chains.
 
 use super::{
-    DEEPEST, Flame, FlameBox, FlameLimits, Frame, LONGEST_NAME, LeftOut, Painter, colour, nameless,
+    DEEPEST, Flame, FlameBox, FlameLimits, Frame, LONGEST_NAME, LeftOut, Painter, color, nameless,
 };
 use crate::markup::cut;
 
@@ -85,9 +85,9 @@ impl FlatLayout {
 
 impl FlameBox {
     fn plain(name: String, depth: u32, start: u64, weight: u64) -> Self {
-        let colour = colour::NEUTRAL.to_owned();
+        let color = color::NEUTRAL.to_owned();
         let (module, note, figures) = (None, None, None);
-        Self { name, module, colour, depth, start, weight, own: 0, samples: weight, note, figures }
+        Self { name, module, color, depth, start, weight, own: 0, samples: weight, note, figures }
     }
 
     fn of(row: &FlatRow<'_>, start: u64, painter: &Painter<'_>) -> Self {
@@ -98,7 +98,7 @@ impl FlameBox {
             .map_or_else(|| nameless(row.module), |name| cut(name, LONGEST_NAME).into_owned());
         Self {
             module: Some(row.module.to_owned()),
-            colour: tint.colour,
+            color: tint.color,
             own: row.weight,
             note: Some(tint.note),
             ..Self::plain(name, 2, start, row.weight)

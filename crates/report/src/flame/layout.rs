@@ -24,7 +24,7 @@ pub(super) struct Face {
     pub(super) name: String,
     pub(super) module: Option<String>,
     /// `#rrggbb`.
-    pub(super) colour: String,
+    pub(super) color: String,
     pub(super) samples: u64,
     pub(super) note: Option<String>,
     pub(super) figures: Option<String>,
@@ -75,8 +75,8 @@ impl FlameLayout {
 
 impl FlameBox {
     fn new(face: Face, depth: u32, start: u64, (weight, own): (u64, u64)) -> Self {
-        let Face { name, module, colour, samples, note, figures } = face;
-        Self { name, module, colour, depth, start, weight, own, samples, note, figures }
+        let Face { name, module, color, samples, note, figures } = face;
+        Self { name, module, color, depth, start, weight, own, samples, note, figures }
     }
 }
 

@@ -11,7 +11,7 @@
 //! the script of a page. What is too narrow to be seen is left out and counted, so that size follows from the picture.
 
 mod callers;
-mod colour;
+mod color;
 mod data;
 mod flat;
 mod layout;
@@ -21,7 +21,7 @@ mod tree;
 
 use pmuscope_profile::export::{ExportedEvent, Source};
 
-pub(crate) use colour::ModuleHues;
+pub(crate) use color::ModuleHues;
 pub(crate) use data::FlameData;
 pub use flat::FlatRow;
 pub(crate) use sides::{FlameSide, FlameSides};
@@ -71,7 +71,7 @@ pub struct Flame {
     /// Largest depth of a box.
     pub(crate) deepest: u32,
     pub(crate) left_out: LeftOut,
-    /// What colours stand for, where they are not those of modules.
+    /// What colors stand for, where they are not those of modules.
     legend: Option<Legend>,
     /// Hues of modules, for what stands next to the picture.
     pub(crate) hues: ModuleHues,
@@ -91,25 +91,25 @@ pub struct Frame<'a> {
     pub inlined: bool,
 }
 
-/// A colour that is not the module's, and what it stands for in this box.
+/// A color that is not the module's, and what it stands for in this box.
 #[derive(Debug, Clone)]
 pub struct Tint {
     /// `#rrggbb`; dark text has to be readable on it.
-    pub colour: String,
+    pub color: String,
     /// What is said of the box. Foreign text.
     pub note: String,
 }
 
-/// What colours stand for.
+/// What colors stand for.
 #[derive(Debug, Clone)]
 pub struct Legend {
     /// Of what they tell. Foreign text.
     pub title: String,
-    /// Colours with their meanings.
+    /// Colors with their meanings.
     pub steps: Vec<(String, String)>,
 }
 
-/// Gives boxes their colours.
+/// Gives boxes their colors.
 pub struct Painter<'a> {
     /// Of a function.
     pub tint: &'a dyn Fn(&Frame<'_>) -> Tint,
@@ -129,7 +129,7 @@ pub(crate) struct FlameBox {
     pub(crate) name: String,
     pub(crate) module: Option<String>,
     /// `#rrggbb`.
-    pub(crate) colour: String,
+    pub(crate) color: String,
     pub(crate) depth: u32,
     /// Weight of what stands to its left.
     pub(crate) start: u64,
@@ -162,7 +162,7 @@ impl Flame {
     }
 
     /// The layout of events that are the same one, each of another group or kind of CPU; in other
-    /// colours than those of modules, where `painter` has some.
+    /// colors than those of modules, where `painter` has some.
     #[must_use]
     pub fn painted(
         source: &Source<'_>,
@@ -198,7 +198,7 @@ impl Flame {
         }
     }
 
-    /// What its colours stand for, where they are not those of modules.
+    /// What its colors stand for, where they are not those of modules.
     #[must_use]
     pub fn legend(&self) -> Option<&Legend> {
         self.legend.as_ref()
@@ -238,7 +238,7 @@ impl Flame {
     }
 }
 
-/// The tree of one recording, in the colours of modules or of a painter.
+/// The tree of one recording, in the colors of modules or of a painter.
 struct PaintedTree<'a> {
     tree: Tree,
     source: &'a Source<'a>,
@@ -269,13 +269,13 @@ impl FlameTree for PaintedTree<'_> {
 
     fn face(&self, at: u32) -> Face {
         let node = &self.tree.nodes[at as usize];
-        let (name, module, colour) = described(self.source, self.hues, &node.name);
+        let (name, module, color) = described(self.source, self.hues, &node.name);
         let tint = self.painter.and_then(|of| Some((of.tint)(&frame(self.source, &node.name)?.1)));
-        let (colour, note) = match tint {
-            Some(tint) => (tint.colour, Some(tint.note)),
-            None => (colour, None),
+        let (color, note) = match tint {
+            Some(tint) => (tint.color, Some(tint.note)),
+            None => (color, None),
         };
-        Face { name, module, colour, samples: node.samples, note, figures: None }
+        Face { name, module, color, samples: node.samples, note, figures: None }
     }
 }
 
@@ -290,7 +290,7 @@ fn frame<'a>(source: &'a Source<'_>, name: &Name) -> Option<(u32, Frame<'a>)> {
     Some((module, Frame { function, module: source.module_name(module), inlined }))
 }
 
-/// What a box is called, where it is from, and its colour.
+/// What a box is called, where it is from, and its color.
 fn described(
     source: &Source<'_>,
     hues: &ModuleHues,
@@ -298,10 +298,10 @@ fn described(
 ) -> (String, Option<String>, String) {
     match frame(source, name) {
         Some((module, frame)) => {
-            let colour = hues.function(module, frame.function, frame.inlined);
-            (frame.label(), Some(frame.module.to_owned()), colour)
+            let color = hues.function(module, frame.function, frame.inlined);
+            (frame.label(), Some(frame.module.to_owned()), color)
         }
-        None => (name.of_no_function().to_owned(), None, colour::NEUTRAL.to_owned()),
+        None => (name.of_no_function().to_owned(), None, color::NEUTRAL.to_owned()),
     }
 }
 

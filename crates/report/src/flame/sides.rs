@@ -195,7 +195,7 @@ impl FlameTree for OneSide<'_> {
         Face {
             name,
             module,
-            colour: tint::change((after - before) * 100.0).to_owned(),
+            color: tint::change((after - before) * 100.0).to_owned(),
             samples: node.samples[self.side as usize],
             note: None,
             figures: Some(FlameSides::figures(node)),

@@ -69,7 +69,7 @@ pub fn flame_svg(flame: &Flame, title: &str, subtitle: &str) -> String {
     out
 }
 
-/// What colours stand for, in a line.
+/// What colors stand for, in a line.
 fn push_legend(out: &mut String, legend: &Legend, y: u32) {
     let mut x = 12.0;
     let _ = writeln!(out, "<text class=\"ink\" x=\"{x}\" y=\"{y}\">{}</text>", text(&legend.title));
@@ -144,7 +144,7 @@ fn draw(out: &mut String, flame: &Flame, one: &FlameBox) {
         places(start * 100.0),
         places(width * 100.0),
         text(&one.name),
-        one.colour,
+        one.color,
     );
     let room = ((width * WIDTH - 6.0) / CHARACTER).max(0.0) as usize;
     let name = if room >= FEWEST { cut(&one.name, room) } else { "".into() };

@@ -203,16 +203,16 @@ fn well_formed(xml: &str) {
 }
 
 #[test]
-fn the_same_name_has_the_same_colour_everywhere() {
+fn the_same_name_has_the_same_color_everywhere() {
     let made = sample::made();
     let first = flame(&made, FlameLimits::default());
     let other = sample::recursion(3);
     let second = flame(&other, FlameLimits::default());
-    let colour = |flame: &Flame| {
+    let color = |flame: &Flame| {
         let one = flame.boxes.iter().find(|one| one.name == "recurse").unwrap();
-        one.colour.clone()
+        one.color.clone()
     };
-    assert_eq!(colour(&first), colour(&second));
-    let text: Vec<&str> = first.boxes.iter().map(|one| &*one.colour).collect();
-    assert!(text.iter().all(|colour| colour.len() == 7 && colour.starts_with('#')), "{text:?}");
+    assert_eq!(color(&first), color(&second));
+    let text: Vec<&str> = first.boxes.iter().map(|one| &*one.color).collect();
+    assert!(text.iter().all(|color| color.len() == 7 && color.starts_with('#')), "{text:?}");
 }

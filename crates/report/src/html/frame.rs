@@ -12,7 +12,7 @@ use crate::markup::{DOCTYPE, Markup, PreEscaped, html};
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
                       base-uri 'none'; form-action 'none'";
 
-/// Colours, by the scheme that the reader prefers; for pages, and for pictures that stand alone.
+/// Colors, by the scheme that the reader prefers; for pages, and for pictures that stand alone.
 pub(crate) const PALETTE: &str = include_str!("palette.css");
 
 /// Which page it is.

@@ -90,7 +90,7 @@ impl Grid<'_> {
             let mut x = 0;
             while x < row.len() {
                 let level = self.level(row[x]);
-                // Neighbours of one shade are one rectangle.
+                // Neighbors of one shade are one rectangle.
                 let run = row[x..].iter().take_while(|&&value| self.level(value) == level).count();
                 if let Some(level) = level {
                     let _ = write!(paths[level], "M{x} {y}h{run}v1h-{run}z");

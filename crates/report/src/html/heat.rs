@@ -12,7 +12,7 @@ use super::number_cell;
 use crate::markup::{Markup, html};
 use crate::number::{duration, percent};
 
-/// More rows than this: neighbouring CPUs share one.
+/// More rows than this: neighboring CPUs share one.
 const MOST_ROWS: usize = 128;
 
 /// Samples by CPU and block.

@@ -34,7 +34,7 @@ fn rows(page: &str) -> Vec<Vec<String>> {
         cells
             .map(|cell| {
                 let contents = cell.split_once('>').unwrap().1.split("</td>").next().unwrap();
-                // Behind the dot in the colour of the module.
+                // Behind the dot in the color of the module.
                 contents.rsplit("</i> ").next().unwrap().to_owned()
             })
             .collect()

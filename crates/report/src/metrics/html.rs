@@ -1,5 +1,5 @@
-//! Metrics as one page: the table of functions, coloured by one of them, and a flame graph of the same
-//! colours.
+//! Metrics as one page: the table of functions, colored by one of them, and a flame graph of the same
+//! colors.
 
 use pmuscope_profile::windows::Windows;
 
@@ -14,7 +14,7 @@ use crate::number::{count, counted, duration, percent, significant};
 use crate::section::{Body, Section};
 use crate::{Fact, Summary, title};
 
-/// The page; `flame` is a picture in the colours of `tints`, where rows are of functions;
+/// The page; `flame` is a picture in the colors of `tints`, where rows are of functions;
 /// `commit` is what the program was built from.
 #[must_use]
 pub fn metrics_page(

@@ -66,7 +66,7 @@ impl<'a> MetricsView<'a> {
         Self { windows, file, table, rows, total, limits, needs }
     }
 
-    /// Colours by the metric of that name; `None` where it is no column, or its events were not counted.
+    /// Colors by the metric of that name; `None` where it is no column, or its events were not counted.
     #[must_use]
     pub fn tints(&'a self, name: &str) -> Option<Tints<'a>> {
         Tints::new(self, name)
@@ -79,7 +79,7 @@ impl<'a> MetricsView<'a> {
         columns.find(|column| column.formula.is_some()).map(|column| &column.metric.name[..])
     }
 
-    /// Functions below their modules, coloured: for recordings without call chains.
+    /// Functions below their modules, colored: for recordings without call chains.
     #[must_use]
     pub fn flat_flame(&self, tints: &Tints<'_>, limits: FlameLimits) -> Flame {
         let row = |row: &'a WindowRow| FlatRow {

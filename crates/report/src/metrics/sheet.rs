@@ -116,7 +116,7 @@ fn metric_field<'a>(
         .optional(if at == 0 { 0 } else { 10_u8.saturating_add(at.try_into().unwrap_or(u8::MAX)) })
         .for_people();
     match tints.filter(|tints| tints.column() == at) {
-        Some(tints) => field.tinted(move |row| tints.colour(&row.cells[at]).to_owned()),
+        Some(tints) => field.tinted(move |row| tints.color(&row.cells[at]).to_owned()),
         None => field,
     }
 }

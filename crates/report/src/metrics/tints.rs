@@ -1,4 +1,4 @@
-//! Which colour a function has by one of its metrics, and what is said of it.
+//! Which color a function has by one of its metrics, and what is said of it.
 
 use pmuscope_profile::metrics::MetricCell;
 use pmuscope_profile::windows::{By, WindowRow};
@@ -9,7 +9,7 @@ use super::{MetricsView, Named};
 use crate::flame::{Frame, Legend, Painter, Tint};
 use crate::tint::{Scale, WITHHELD};
 
-/// Colours by a metric.
+/// Colors by a metric.
 #[derive(Debug)]
 pub struct Tints<'a> {
     /// Number of its column.
@@ -48,10 +48,10 @@ impl<'a> Tints<'a> {
         self.column
     }
 
-    /// The colour of a cell of that column.
-    pub(super) fn colour(&self, cell: &MetricCell) -> &'static str {
+    /// The color of a cell of that column.
+    pub(super) fn color(&self, cell: &MetricCell) -> &'static str {
         let value = relied_on(cell).zip(self.scale);
-        value.map_or(WITHHELD, |(value, scale)| scale.colour(value))
+        value.map_or(WITHHELD, |(value, scale)| scale.color(value))
     }
 
     /// Name and unit of the metric.
@@ -63,10 +63,10 @@ impl<'a> Tints<'a> {
         }
     }
 
-    /// What the colours stand for.
+    /// What the colors stand for.
     pub(super) fn legend(&self) -> Legend {
         let steps = self.scale.map(|scale| scale.steps()).unwrap_or_default();
-        let steps = steps.into_iter().map(|step| (step.colour.to_owned(), step.values));
+        let steps = steps.into_iter().map(|step| (step.color.to_owned(), step.values));
         let grey = (WITHHELD.to_owned(), "no reliable value".to_owned());
         Legend { title: self.title(), steps: steps.chain([grey]).collect() }
     }
@@ -77,7 +77,7 @@ impl<'a> Tints<'a> {
         Painter { tint, legend: self.legend() }
     }
 
-    /// The colour of a frame of the flame graph: by the windows that end in the function itself,
+    /// The color of a frame of the flame graph: by the windows that end in the function itself,
     /// whoever called it.
     #[must_use]
     pub fn tint(&self, frame: &Frame<'_>) -> Tint {
@@ -89,6 +89,6 @@ impl<'a> Tints<'a> {
             Some(cell) => format!("{} {}", self.name, figure(cell)),
             None => format!("{} -", self.name),
         };
-        Tint { colour: cell.map_or(WITHHELD, |cell| self.colour(cell)).to_owned(), note }
+        Tint { color: cell.map_or(WITHHELD, |cell| self.color(cell)).to_owned(), note }
     }
 }

@@ -43,7 +43,7 @@ pub struct CostReport {
     /// CPU time, seconds.
     pub cpu_s: f64,
     /// Times that it was looked at.
-    pub looks: u64,
+    pub observations: u64,
     /// Pages asked for.
     pub pages_asked: u64,
     /// One in so many minor faults was sampled.
@@ -58,7 +58,7 @@ impl From<Cost> for CostReport {
     fn from(cost: Cost) -> Self {
         Self {
             cpu_s: cost.cpu_ns as f64 / 1e9,
-            looks: cost.looks,
+            observations: cost.observations,
             pages_asked: cost.pages_asked,
             fault_period: cost.period,
             lost: cost.missed.lost,
@@ -157,7 +157,7 @@ fn head(report: &AdviceReport<'_>, style: &Style) -> String {
         )),
         Some(format!(
             "{}, {} pages queried",
-            number::counted(cost.looks, "snapshot"),
+            number::counted(cost.observations, "snapshot"),
             number::count(cost.pages_asked)
         )),
         Some(faults),

@@ -54,7 +54,8 @@ fn apart() -> Gathered {
         ..Evidence::default()
     };
     let missed = Missed { lost: 3, throttled: 0 };
-    let cost = Cost { cpu_ns: 45_000_000, looks: 21, pages_asked: 86_016, period: Some(7), missed };
+    let cost =
+        Cost { cpu_ns: 45_000_000, observations: 21, pages_asked: 86_016, period: Some(7), missed };
     Gathered { evidence, name: b"job\x1b[31m".to_vec(), cost, ended: false }
 }
 
@@ -115,7 +116,7 @@ fn too_little_to_say_anything_on_a_terminal_without_unicode() {
     idle.evidence.sharing = None;
     idle.cost.period = None;
     idle.evidence.sharing_why = Some("perf_event_open: EACCES (Permission denied)".to_owned());
-    let style = Style { colour: false, unicode: false, width: Some(80) };
+    let style = Style { color: false, unicode: false, width: Some(80) };
     let page = page(&idle, Some("QEMU TCG"), &style);
     assert!(page.is_ascii(), "{page}");
     insta::assert_snapshot!(page, @r"

@@ -4,7 +4,7 @@ use crate::report::Report;
 use std::collections::BTreeMap;
 
 use pmuscope_machine::NumaCounters;
-use pmuscope_numa::timeline::{Observation, ProcessLook, Share};
+use pmuscope_numa::timeline::{Observation, ProcessObservation, Share};
 use serde::Serialize;
 
 use super::MIB;
@@ -22,17 +22,17 @@ const MOST_PROCESSES: usize = 20;
 pub struct Followed<'a> {
     /// Numbers of the nodes, in the order of all amounts by node.
     pub nodes: &'a [u32],
-    /// Seconds between two looks, as asked.
+    /// Seconds between two observations, as asked.
     pub interval_s: f64,
-    /// Seconds from the first look to the last.
+    /// Seconds from the first observation to the last.
     pub seconds: f64,
     /// CPU seconds that looking took, all together.
     pub cost_s: f64,
     /// Looks, in the order of time.
-    pub looks: &'a [Observation],
+    pub observations: &'a [Observation],
     /// Processes that could not be looked at, with the reason.
     pub refused: &'a BTreeMap<u32, String>,
-    /// What the kernel counted on the whole machine from the first look to the last.
+    /// What the kernel counted on the whole machine from the first observation to the last.
     pub counters: Option<NumaCounters>,
     /// What translates the machine's instructions, if the CPU itself does not run them.
     pub emulator: Option<&'a str>,
@@ -46,28 +46,38 @@ impl<'a> Followed<'a> {
     #[must_use]
     pub fn new(
         (nodes, interval_s): (&'a [u32], f64),
-        looks: &'a [Observation],
+        observations: &'a [Observation],
         refused: &'a BTreeMap<u32, String>,
         counters: Option<NumaCounters>,
         emulator: Option<&'a str>,
     ) -> Self {
-        let seconds = looks.last().map_or(0.0, |look| look.at_s);
-        let cost_s = looks.iter().map(|look| look.cost_ns as f64 / 1e9).sum();
+        let seconds = observations.last().map_or(0.0, |observation| observation.at_s);
+        let cost_s = observations.iter().map(|observation| observation.cost_ns as f64 / 1e9).sum();
         let command = String::new();
-        Self { nodes, interval_s, seconds, cost_s, looks, refused, counters, emulator, command }
+        Self {
+            nodes,
+            interval_s,
+            seconds,
+            cost_s,
+            observations,
+            refused,
+            counters,
+            emulator,
+            command,
+        }
     }
 
-    /// Each process with the first and the last look that saw it.
-    pub(super) fn processes(&self) -> Vec<(&'a ProcessLook, &'a ProcessLook)> {
-        let mut found: BTreeMap<u32, (&ProcessLook, &ProcessLook)> = BTreeMap::new();
-        for process in self.looks.iter().flat_map(|look| &look.processes) {
+    /// Each process with the first and the last observation that saw it.
+    pub(super) fn processes(&self) -> Vec<(&'a ProcessObservation, &'a ProcessObservation)> {
+        let mut found: BTreeMap<u32, (&ProcessObservation, &ProcessObservation)> = BTreeMap::new();
+        for process in self.observations.iter().flat_map(|observation| &observation.processes) {
             found
                 .entry(process.pid)
                 .and_modify(|(_, last)| *last = process)
                 .or_insert((process, process));
         }
         let mut all: Vec<_> = found.into_values().collect();
-        let bytes = |process: &ProcessLook| process.bytes.iter().sum::<f64>();
+        let bytes = |process: &ProcessObservation| process.bytes.iter().sum::<f64>();
         all.sort_by(|a, b| bytes(b.1).total_cmp(&bytes(a.1)).then(a.1.pid.cmp(&b.1.pid)));
         all
     }
@@ -85,21 +95,26 @@ impl<'a> Followed<'a> {
 
     /// `15 snapshots about 100 ms apart`.
     pub(super) fn how_often(&self) -> String {
-        let looks = number::counted(self.looks.len(), "snapshot");
-        match self.looks.len() {
-            0 | 1 => looks,
-            _ => format!("{looks} about {} apart", number::duration(self.interval_s)),
+        let observations = number::counted(self.observations.len(), "snapshot");
+        match self.observations.len() {
+            0 | 1 => observations,
+            _ => format!("{observations} about {} apart", number::duration(self.interval_s)),
         }
     }
 
-    /// Share of a CPU that looking took, and what a look took. The time goes from the first look to the last:
-    /// one look less than there are lies in it.
+    /// Share of a CPU that looking took, and what an observation took. The time goes from the first observation to the last:
+    /// one observation less than there are lies in it.
     pub(super) fn cost(&self) -> [String; 2] {
-        let looks = self.looks.len() as f64;
-        let of_one_cpu = (looks > 1.0 && self.seconds > 0.0)
-            .then(|| self.cost_s * (looks - 1.0) / looks / self.seconds);
-        let asked: u64 = self.last().iter().flat_map(|look| &look.processes).map(|p| p.asked).sum();
-        let each = match self.looks.len() {
+        let observations = self.observations.len() as f64;
+        let of_one_cpu = (observations > 1.0 && self.seconds > 0.0)
+            .then(|| self.cost_s * (observations - 1.0) / observations / self.seconds);
+        let asked: u64 = self
+            .last()
+            .iter()
+            .flat_map(|observation| &observation.processes)
+            .map(|p| p.asked)
+            .sum();
+        let each = match self.observations.len() {
             0 => "-".to_owned(),
             n => number::significant(self.cost_s / n as f64 * 1e3, 3),
         };
@@ -128,7 +143,7 @@ impl<'a> Followed<'a> {
     }
 
     fn last(&self) -> Option<&'a Observation> {
-        self.looks.last()
+        self.observations.last()
     }
 
     /// What a reader should know besides.
@@ -142,8 +157,12 @@ impl<'a> Followed<'a> {
             let more = if more > 0 { format!(" (and {more} more)") } else { String::new() };
             notes.push(format!("Process {pid} could not be read{more}: {}", escape(why)));
         }
-        let refused: u64 =
-            self.looks.iter().flat_map(|look| &look.processes).map(|process| process.refused).sum();
+        let refused: u64 = self
+            .observations
+            .iter()
+            .flat_map(|observation| &observation.processes)
+            .map(|process| process.refused)
+            .sum();
         if refused > 0 {
             notes.push(format!(
                 "The kernel did not report the node of {} pages; they are not counted.",
@@ -159,14 +178,17 @@ pub(super) fn followed_text(followed: &Followed<'_>, style: &Style) -> String {
     let [first, second] = followed.head();
     let head = format!("{}\n{}\n", style.text(&first), style.text(&second));
     let mut out = wrap_lines(&head, style.width, 2);
-    let left = followed.looks.len().saturating_sub(MOST_LOOKS);
+    let left = followed.observations.len().saturating_sub(MOST_LOOKS);
     let left = (left > 0).then(|| {
         format!(
             "{} between these not shown: --json and -o FILE.html have all",
             number::counted(left, "snapshot")
         )
     });
-    looks(followed, &shown(followed.looks.len())).line(left).bare().push_text(&mut out, style);
+    observations(followed, &shown(followed.observations.len()))
+        .line(left)
+        .bare()
+        .push_text(&mut out, style);
     let number = followed.processes().len();
     let more = number.saturating_sub(MOST_PROCESSES);
     let more = (more > 0).then(|| {
@@ -181,9 +203,9 @@ pub(super) fn followed_text(followed: &Followed<'_>, style: &Style) -> String {
     out
 }
 
-/// A look, and all since the one of the row before.
+/// An observation, and all since the one of the row before.
 struct LookRow<'a> {
-    look: &'a Observation,
+    observation: &'a Observation,
     since: &'a [Observation],
 }
 
@@ -191,7 +213,7 @@ struct LookRow<'a> {
 const NOT_TEXT: &[SheetForm] = &[SheetForm::Page, SheetForm::Delimited];
 
 /// Looks over time, those at these positions.
-pub(super) fn looks<'b>(followed: &Followed<'_>, at: &[usize]) -> Section<'b> {
+pub(super) fn observations<'b>(followed: &Followed<'_>, at: &[usize]) -> Section<'b> {
     Section::new("looks", "Snapshots").sheet(look_sheet(followed, at))
 }
 
@@ -199,15 +221,16 @@ fn look_sheet<'b>(followed: &Followed<'_>, at: &[usize]) -> Sheet<'b> {
     type Row<'a> = LookRow<'a>;
     let begins = std::iter::once(0).chain(at.iter().map(|at| at + 1));
     let row = |(begin, &at): (usize, &usize)| LookRow {
-        look: &followed.looks[at],
-        since: &followed.looks[begin..=at],
+        observation: &followed.observations[at],
+        since: &followed.observations[begin..=at],
     };
     let rows: Vec<Row<'_>> = begins.zip(at).map(row).collect();
     let decimals = if followed.interval_s < 0.1 { 2 } else { 1 };
-    let time = move |row: &Row<'_>| number::fixed(row.look.at_s, decimals);
+    let time = move |row: &Row<'_>| number::fixed(row.observation.at_s, decimals);
     let moved = |row: &Row<'_>| {
-        let processes = row.since.iter().flat_map(|look| &look.processes);
-        (row.look.at_s > 0.0).then(|| processes.map(|process| u64::from(process.moved)).sum())
+        let processes = row.since.iter().flat_map(|observation| &observation.processes);
+        (row.observation.at_s > 0.0)
+            .then(|| processes.map(|process| u64::from(process.moved)).sum())
     };
     let faults = |row: &Row<'_>| sum(row.since, |counters| counters.hint_faults);
     let local = move |row: &Row<'_>| {
@@ -218,22 +241,22 @@ fn look_sheet<'b>(followed: &Followed<'_>, at: &[usize]) -> Sheet<'b> {
         Some(sum(row.since, |counters| counters.pages_migrated)? as f64 * page_bytes() / MIB)
     };
     let mut fields = vec![
-        Field::number("time_s", |row: &Row<'_>| Some(row.look.at_s))
+        Field::number("time_s", |row: &Row<'_>| Some(row.observation.at_s))
             .head("time s")
             .shown_as(move |row| time(row).into()),
-        locality("locality", |row: &Row<'_>| row.look.locality),
-        half("locality_margin", |row: &Row<'_>| row.look.locality),
+        locality("locality", |row: &Row<'_>| row.observation.locality),
+        half("locality_margin", |row: &Row<'_>| row.observation.locality),
     ];
-    fields.extend(by_node(|row: &Row<'_>| (row.look.threads(), row.look.bytes())));
+    fields.extend(by_node(|row: &Row<'_>| (row.observation.threads(), row.observation.bytes())));
     for (at, node) in followed.nodes.iter().enumerate() {
         fields.extend([
             Field::count(format!("threads_on_{node}"), move |row: &Row<'_>| {
-                row.look.threads().get(at).map(|&threads| u64::from(threads))
+                row.observation.threads().get(at).map(|&threads| u64::from(threads))
             })
             .head(format!("threads on {node}"))
             .only_in(NOT_TEXT),
             Field::number(format!("mib_on_{node}"), move |row: &Row<'_>| {
-                row.look.bytes().get(at).map(|bytes| bytes / MIB)
+                row.observation.bytes().get(at).map(|bytes| bytes / MIB)
             })
             .head(format!("MiB on {node}"))
             .only_in(NOT_TEXT),
@@ -251,8 +274,8 @@ fn look_sheet<'b>(followed: &Followed<'_>, at: &[usize]) -> Sheet<'b> {
     Sheet::new(fields, &rows, rows.len()).rising().into_owned()
 }
 
-/// The first and the last look that saw a process.
-type ProcessRow<'a> = (&'a ProcessLook, &'a ProcessLook);
+/// The first and the last observation that saw a process.
+type ProcessRow<'a> = (&'a ProcessObservation, &'a ProcessObservation);
 
 /// Processes, at most so many.
 pub(super) fn processes<'b>(followed: &Followed<'_>, most: usize) -> Section<'b> {
@@ -311,16 +334,16 @@ fn page_bytes() -> f64 {
 }
 
 /// Which of so many looks have a row: the first, the last, and evenly between.
-fn shown(looks: usize) -> Vec<usize> {
-    if looks <= MOST_LOOKS {
-        return (0..looks).collect();
+fn shown(observations: usize) -> Vec<usize> {
+    if observations <= MOST_LOOKS {
+        return (0..observations).collect();
     }
-    (0..MOST_LOOKS).map(|row| row * (looks - 1) / (MOST_LOOKS - 1)).collect()
+    (0..MOST_LOOKS).map(|row| row * (observations - 1) / (MOST_LOOKS - 1)).collect()
 }
 
 /// What was counted in all of these looks; `None` if not in each.
-fn sum(looks: &[Observation], of: impl Fn(&NumaCounters) -> Option<u64>) -> Option<u64> {
-    looks.iter().map(|look| of(look.counters.as_ref()?)).sum()
+fn sum(observations: &[Observation], of: impl Fn(&NumaCounters) -> Option<u64>) -> Option<u64> {
+    observations.iter().map(|observation| of(observation.counters.as_ref()?)).sum()
 }
 
 fn joined(amounts: impl Iterator<Item = f64>) -> String {
@@ -347,7 +370,7 @@ impl Report for Followed<'_> {
     }
 
     fn delimited(&self, separator: Separator) -> Option<String> {
-        let all: Vec<usize> = (0..self.looks.len()).collect();
+        let all: Vec<usize> = (0..self.observations.len()).collect();
         Some(look_sheet(self, &all).delimited(separator))
     }
 

@@ -3,7 +3,7 @@
 use pmuscope_numa::timeline::Observation;
 
 use super::FOLLOWED_SCHEMA;
-use super::followed::{Followed, looks, processes};
+use super::followed::{Followed, observations, processes};
 use crate::Note;
 use crate::html::{Cells, Fact, Grid, PageFrame, Summary, contents};
 use crate::markup::{Markup, html};
@@ -11,26 +11,26 @@ use crate::number::{self, duration, fixed, percent};
 use crate::section::Section;
 use crate::title;
 
-/// More columns than a screen has points to tell apart: neighbours share one.
+/// More columns than a screen has points to tell apart: neighbors share one.
 const MOST_COLUMNS: usize = 600;
 
 /// The page; `commit` is what the program was built from.
 #[must_use]
 pub(super) fn followed_page(followed: &Followed<'_>, commit: &str) -> String {
-    let columns = columns(followed.looks);
+    let columns = columns(followed.observations);
     let column_s = followed.seconds / columns.len().max(1) as f64;
-    let bytes: Vec<Vec<u64>> = rows(followed, &columns, |look, node| {
-        look.bytes().get(node).map_or(0, |bytes| bytes.round() as u64 / 1024)
+    let bytes: Vec<Vec<u64>> = rows(followed, &columns, |observation, node| {
+        observation.bytes().get(node).map_or(0, |bytes| bytes.round() as u64 / 1024)
     });
-    let threads = rows(followed, &columns, |look, node| {
-        look.threads().get(node).map_or(0, |&threads| u64::from(threads))
+    let threads = rows(followed, &columns, |observation, node| {
+        observation.threads().get(node).map_or(0, |&threads| u64::from(threads))
     });
     let maps = [
         map(followed, ("memory", "Memory by NUMA node"), ("KiB", &bytes), column_s),
         map(followed, ("threads", "Threads by NUMA node"), ("threads", &threads), column_s),
     ];
-    let all: Vec<usize> = (0..followed.looks.len()).collect();
-    let tables = [looks(followed, &all), processes(followed, usize::MAX)];
+    let all: Vec<usize> = (0..followed.observations.len()).collect();
+    let tables = [observations(followed, &all), processes(followed, usize::MAX)];
     let links = [("memory", "Memory by NUMA node"), ("threads", "Threads by NUMA node")];
     let links = links.map(|(id, name)| (id.to_owned(), name)).into_iter();
     let body = html! {
@@ -43,8 +43,10 @@ pub(super) fn followed_page(followed: &Followed<'_>, commit: &str) -> String {
 }
 
 fn summary(followed: &Followed<'_>, command: &str) -> Summary {
-    let locality = |look: Option<&Observation>| {
-        look.and_then(|look| look.locality).map_or("-".to_owned(), |share| fixed(share.value, 2))
+    let locality = |observation: Option<&Observation>| {
+        observation
+            .and_then(|observation| observation.locality)
+            .map_or("-".to_owned(), |share| fixed(share.value, 2))
     };
     let counted = |value: Option<u64>| value.map_or("-".to_owned(), crate::number::count);
     let [of_one_cpu, each] = followed.cost();
@@ -60,15 +62,15 @@ fn summary(followed: &Followed<'_>, command: &str) -> Summary {
         title: title::title(
             "memory placement",
             &title::short(&followed.who()),
-            &[duration(followed.seconds), number::counted(followed.looks.len(), "snapshot")],
+            &[duration(followed.seconds), number::counted(followed.observations.len(), "snapshot")],
         ),
         facts: vec![
             Fact::new("Followed", followed.who(), "writable memory".to_owned()),
             Fact::new("Duration", duration(followed.seconds), followed.how_often()),
             Fact::new("Overhead", format!("{of_one_cpu} of one CPU"), each),
             Fact::new("Nodes", nodes, emulated).which_warns(followed.emulator.is_some()),
-            Fact::new("Initial locality", locality(followed.looks.first()), String::new()),
-            Fact::new("Final locality", locality(followed.looks.last()), left(followed)),
+            Fact::new("Initial locality", locality(followed.observations.first()), String::new()),
+            Fact::new("Final locality", locality(followed.observations.last()), left(followed)),
             Fact::new("Hint faults", counted(counters.hint_faults), local),
             Fact::new(
                 "Pages migrated",
@@ -81,10 +83,10 @@ fn summary(followed: &Followed<'_>, command: &str) -> Summary {
     }
 }
 
-/// Whose locality the last look has, where some processes had ended by then.
+/// Whose locality the last observation has, where some processes had ended by then.
 fn left(followed: &Followed<'_>) -> String {
     let all = followed.processes().len();
-    let left = followed.looks.last().map_or(0, |look| look.processes.len());
+    let left = followed.observations.last().map_or(0, |observation| observation.processes.len());
     if left < all {
         format!("of the {left} of {all} processes that remained")
     } else {
@@ -93,11 +95,11 @@ fn left(followed: &Followed<'_>) -> String {
 }
 
 /// Looks of each column.
-fn columns(looks: &[Observation]) -> Vec<&[Observation]> {
-    looks.chunks(looks.len().div_ceil(MOST_COLUMNS).max(1)).collect()
+fn columns(observations: &[Observation]) -> Vec<&[Observation]> {
+    observations.chunks(observations.len().div_ceil(MOST_COLUMNS).max(1)).collect()
 }
 
-/// The last look of each column, node by node.
+/// The last observation of each column, node by node.
 fn rows(
     followed: &Followed<'_>,
     columns: &[&[Observation]],

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use pmuscope_machine::NumaCounters;
-use pmuscope_numa::timeline::{Observation, ProcessLook, Share};
+use pmuscope_numa::timeline::{Observation, ProcessObservation, Share};
 
 use super::followed::followed_text;
 use super::followed_page::followed_page;
@@ -14,8 +14,14 @@ use crate::sheet::Separator;
 
 use super::MIB;
 
-fn process(pid: u32, name: &str, threads: &[u32], mib: &[f64], locality: f64) -> ProcessLook {
-    ProcessLook {
+fn process(
+    pid: u32,
+    name: &str,
+    threads: &[u32],
+    mib: &[f64],
+    locality: f64,
+) -> ProcessObservation {
+    ProcessObservation {
         pid,
         name: name.to_owned(),
         threads: threads.to_vec(),
@@ -29,7 +35,7 @@ fn process(pid: u32, name: &str, threads: &[u32], mib: &[f64], locality: f64) ->
     }
 }
 
-fn look(at_s: f64, processes: Vec<ProcessLook>, locality: f64) -> Observation {
+fn observation(at_s: f64, processes: Vec<ProcessObservation>, locality: f64) -> Observation {
     let counters = NumaCounters {
         hint_faults: Some(120),
         hint_faults_local: Some(90),
@@ -45,29 +51,29 @@ fn look(at_s: f64, processes: Vec<ProcessLook>, locality: f64) -> Observation {
     }
 }
 
-fn moving(looks: usize) -> Vec<Observation> {
+fn moving(observations: usize) -> Vec<Observation> {
     let one = |step: usize| {
-        let there = step as f64 / (looks - 1).max(1) as f64;
+        let there = step as f64 / (observations - 1).max(1) as f64;
         let mib = [256.0 * (1.0 - there), 256.0 * there];
         let mut server = process(42, "ser\u{1b}ver", &[0, 4], &mib, there);
         server.moved = u32::from(step == 1);
         let helper = process(43, "helper", &[1, 0], &[1.5, 0.0], 1.0);
-        look(0.5 * step as f64, vec![server, helper], there)
+        observation(0.5 * step as f64, vec![server, helper], there)
     };
-    (0..looks).map(one).collect()
+    (0..observations).map(one).collect()
 }
 
-fn text(looks: &[Observation], nodes: &[u32], refused: &BTreeMap<u32, String>) -> String {
-    styled(looks, nodes, refused, &Style::PLAIN)
+fn text(observations: &[Observation], nodes: &[u32], refused: &BTreeMap<u32, String>) -> String {
+    styled(observations, nodes, refused, &Style::PLAIN)
 }
 
 fn styled(
-    looks: &[Observation],
+    observations: &[Observation],
     nodes: &[u32],
     refused: &BTreeMap<u32, String>,
     style: &Style,
 ) -> String {
-    let followed = Followed::new((nodes, 0.5), looks, refused, None, None);
+    let followed = Followed::new((nodes, 0.5), observations, refused, None, None);
     followed_text(&followed, style)
 }
 
@@ -95,8 +101,8 @@ fn memory_that_follows_its_threads_is_seen_to() {
 
 #[test]
 fn snapshots_are_rows_for_scripts() {
-    let (looks, none) = (moving(3), BTreeMap::new());
-    let followed = Followed::new((&[0, 1], 0.5), &looks, &none, None, None);
+    let (observations, none) = (moving(3), BTreeMap::new());
+    let followed = Followed::new((&[0, 1], 0.5), &observations, &none, None, None);
     insta::assert_snapshot!(followed.delimited(Separator::Comma).unwrap(), @"
     time_s,locality,locality_margin,threads_on_0,mib_on_0,threads_on_1,mib_on_1,threads_moved,hint_faults,hint_faults_local_share,mib_migrated
     0,0,0.01,1,257.5,4,0,,,,
@@ -108,10 +114,10 @@ fn snapshots_are_rows_for_scripts() {
 #[test]
 fn what_could_not_be_looked_at_is_said() {
     let refused = BTreeMap::from([(7, "EPERM".to_owned()), (8, "EPERM".to_owned())]);
-    let mut looks = moving(2);
-    looks[1].processes[0].refused = 3;
-    looks[1].locality = None;
-    let shown = text(&looks, &[0, 1], &refused);
+    let mut observations = moving(2);
+    observations[1].processes[0].refused = 3;
+    observations[1].locality = None;
+    let shown = text(&observations, &[0, 1], &refused);
     assert!(shown.contains("Process 7 could not be read (and 1 more): EPERM"), "{shown}");
     assert!(shown.contains("did not report the node of 3 pages"), "{shown}");
     assert!(text(&[], &[0], &refused).starts_with("no process on 1 NUMA node"), "{shown}");
@@ -123,7 +129,7 @@ fn many_looks_are_thinned_out_and_nothing_counted_is_left_out() {
     assert!(shown.contains("176 snapshots between these not shown"), "{shown}");
     let rows: Vec<&str> = shown.lines().filter(|line| line.contains(" MiB")).collect();
     assert!(rows.len() <= 2, "{shown}");
-    // The column of hint faults: 120 of each look but the first.
+    // The column of hint faults: 120 of each observation but the first.
     let faults = |line: &str| -> Option<u64> {
         let line = line.split_whitespace().rev().nth(2)?;
         line.replace(',', "").parse().ok()
@@ -134,10 +140,10 @@ fn many_looks_are_thinned_out_and_nothing_counted_is_left_out() {
 
 #[test]
 fn the_page_has_maps_and_numbers_and_no_foreign_markup() {
-    let mut looks = moving(5);
-    looks[4].processes[0].name = "<script>alert(1)</script>".to_owned();
+    let mut observations = moving(5);
+    observations[4].processes[0].name = "<script>alert(1)</script>".to_owned();
     let refused = BTreeMap::new();
-    let followed = Followed::new((&[0, 1], 0.5), &looks, &refused, None, Some("QEMU"));
+    let followed = Followed::new((&[0, 1], 0.5), &observations, &refused, None, Some("QEMU"));
     let page = followed_page(&followed, "abc");
     let data = page.split("class=\"heat-data\">").nth(1).unwrap();
     let data = data.split("</script>").next().unwrap();

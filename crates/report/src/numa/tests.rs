@@ -214,7 +214,7 @@ fn one_node_has_nothing_to_place() {
 
 #[test]
 fn an_emulated_machine_on_a_terminal_without_unicode() {
-    let style = Style { colour: false, unicode: false, width: Some(80) };
+    let style = Style { color: false, unicode: false, width: Some(80) };
     let emulator = Sign { name: "QEMU TCG".to_owned(), evidence: String::new() };
     let page = page(&tiered(), Some(&emulator), &style);
     assert!(page.is_ascii(), "{page}");

@@ -219,8 +219,8 @@ mod tests {
         assert!(fields("+addr").unwrap().contains(&Field::Addr));
         assert_eq!(fields("-comm,-tid").unwrap()[0], Field::Cpu);
         assert!(fields("comm,-comm").unwrap_err().starts_with("no field is left"));
-        let error = fields("comm,colour\u{1b}").unwrap_err();
-        assert!(error.contains("\"colour\\x1b\"; fields are comm, pid, tid"), "{error}");
+        let error = fields("comm,color\u{1b}").unwrap_err();
+        assert!(error.contains("\"color\\x1b\"; fields are comm, pid, tid"), "{error}");
     }
 
     #[test]

@@ -121,7 +121,7 @@ pub struct ScriptOptions {
 /// Prints records.
 #[derive(Debug)]
 pub struct Printer {
-    look: ScriptOptions,
+    options: ScriptOptions,
     /// Characters of the longest name of an event.
     name_width: usize,
     draft: Draft,
@@ -130,31 +130,31 @@ pub struct Printer {
 impl Printer {
     /// Nothing printed yet, but what stands in front.
     #[must_use]
-    pub fn new(look: ScriptOptions, events: &[Event], file: &str) -> Self {
+    pub fn new(options: ScriptOptions, events: &[Event], file: &str) -> Self {
         let widths = events.iter().map(|event| event.name.chars().count());
         let name_width = widths.max().unwrap_or(0);
-        let mut printer = Self { look, name_width, draft: Draft::default() };
-        match printer.look.form {
+        let mut printer = Self { options, name_width, draft: Draft::default() };
+        match printer.options.form {
             Form::Text => {}
             Form::Json => rows::json_head(&mut printer.draft, events, file),
-            Form::Csv => rows::csv_head(&mut printer.draft, &printer.look.fields),
+            Form::Csv => rows::csv_head(&mut printer.draft, &printer.options.fields),
         }
         printer
     }
 
     /// Prints a sample.
     pub fn sample(&mut self, view: &SampleView<'_>) {
-        match self.look.form {
-            Form::Text => text::sample(&mut self.draft, view, &self.look, self.name_width),
-            Form::Json => rows::json_sample(&mut self.draft, view, &self.look.fields),
-            Form::Csv => rows::csv_sample(&mut self.draft, view, &self.look.fields),
+        match self.options.form {
+            Form::Text => text::sample(&mut self.draft, view, &self.options, self.name_width),
+            Form::Json => rows::json_sample(&mut self.draft, view, &self.options.fields),
+            Form::Csv => rows::csv_sample(&mut self.draft, view, &self.options.fields),
         }
     }
 
     /// Prints another record; a table of samples has no place for it.
     pub fn record(&mut self, view: &RecordView<'_>) {
-        match self.look.form {
-            Form::Text => record::text(&mut self.draft.text, view, self.look.nanoseconds),
+        match self.options.form {
+            Form::Text => record::text(&mut self.draft.text, view, self.options.nanoseconds),
             Form::Json => record::json(&mut self.draft.text, view),
             Form::Csv => {}
         }

@@ -83,10 +83,10 @@ fn with_samples(take: impl FnOnce(&Event, &Names, &[SampleView<'_>])) {
 
 /// The same in a form with these fields.
 fn printed(form: Form, fields: &str) -> String {
-    let look = ScriptOptions { form, fields: fields.parse().unwrap(), nanoseconds: false };
+    let options = ScriptOptions { form, fields: fields.parse().unwrap(), nanoseconds: false };
     let mut out = Vec::new();
     with_samples(|event, names, views| {
-        let mut printer = Printer::new(look, std::slice::from_ref(event), "x.data");
+        let mut printer = Printer::new(options, std::slice::from_ref(event), "x.data");
         views.iter().for_each(|view| printer.sample(view));
         printer.write(names, &mut out).unwrap();
     });

@@ -13,28 +13,28 @@ use crate::{escape, escape_bytes};
 pub(super) fn sample(
     draft: &mut Draft,
     view: &SampleView<'_>,
-    look: &ScriptOptions,
+    options: &ScriptOptions,
     name_width: usize,
 ) {
-    front(&mut draft.text, view, look, name_width);
-    let chain = !view.chain.is_empty() && look.fields.has(Field::Ip);
-    for field in look.fields.iter() {
+    front(&mut draft.text, view, options, name_width);
+    let chain = !view.chain.is_empty() && options.fields.has(Field::Ip);
+    for field in options.fields.iter() {
         match field {
             Field::Ip if chain => {
                 draft.text.push('\n');
-                view.chain.iter().for_each(|step| caller(draft, *step, view, look));
+                view.chain.iter().for_each(|step| caller(draft, *step, view, options));
             }
             Field::Ip => {
                 put(draft, format_args!(" {:>16}", hex(view.sample.ip)));
-                at(draft, view.place, view, look);
+                at(draft, view.place, view, options);
             }
             // Without an address they stand for themselves.
-            Field::Sym | Field::Dso | Field::Srcline if look.fields.has(Field::Ip) => {}
+            Field::Sym | Field::Dso | Field::Srcline if options.fields.has(Field::Ip) => {}
             Field::Sym => {
-                at(draft, view.place, view, look);
+                at(draft, view.place, view, options);
             }
-            Field::Dso | Field::Srcline if look.fields.has(Field::Sym) => {}
-            Field::Dso | Field::Srcline => at(draft, view.place, view, look),
+            Field::Dso | Field::Srcline if options.fields.has(Field::Sym) => {}
+            Field::Dso | Field::Srcline => at(draft, view.place, view, options),
             Field::Brstack | Field::Brstacksym => branches(draft, view, field),
             field => more(&mut draft.text, view, field),
         }
@@ -52,9 +52,9 @@ fn hex(address: Option<u64>) -> String {
 }
 
 /// Who, where and when.
-fn front(out: &mut String, view: &SampleView<'_>, look: &ScriptOptions, name_width: usize) {
+fn front(out: &mut String, view: &SampleView<'_>, options: &ScriptOptions, name_width: usize) {
     let sample = view.sample;
-    let has = |field| look.fields.has(field);
+    let has = |field| options.fields.has(field);
     let number = |value: Option<i32>| value.map_or_else(|| "-".into(), |value| value.to_string());
     if has(Field::Comm) {
         let comm = escape_bytes(view.comm);
@@ -79,7 +79,7 @@ fn front(out: &mut String, view: &SampleView<'_>, look: &ScriptOptions, name_wid
         let _ = write!(out, "{:#06x} ", sample.misc);
     }
     if has(Field::Time) {
-        time(out, sample.time, look.nanoseconds);
+        time(out, sample.time, options.nanoseconds);
     }
     if has(Field::Period) {
         let period = view.period().map_or_else(|| "-".into(), |period| period.to_string());
@@ -105,18 +105,18 @@ pub(super) fn time(out: &mut String, time: Option<u64>, nanoseconds: bool) {
     };
 }
 
-fn caller(draft: &mut Draft, step: Step, view: &SampleView<'_>, look: &ScriptOptions) {
-    if look.fields.has(Field::Sym) {
+fn caller(draft: &mut Draft, step: Step, view: &SampleView<'_>, options: &ScriptOptions) {
+    if options.fields.has(Field::Sym) {
         draft.gap(step.spot, NameGap::InlinedLines { ip: Some(step.address) });
     }
     put(draft, format_args!("\t{:16x}", step.address));
-    at(draft, Some(step), view, look);
+    at(draft, Some(step), view, options);
     draft.text.push('\n');
 }
 
 /// ` function (module) file:line`
-fn at(draft: &mut Draft, place: Option<Step>, view: &SampleView<'_>, look: &ScriptOptions) {
-    let has = |field| look.fields.has(field);
+fn at(draft: &mut Draft, place: Option<Step>, view: &SampleView<'_>, options: &ScriptOptions) {
+    let has = |field| options.fields.has(field);
     if ![Field::Sym, Field::Dso, Field::Srcline].iter().any(|&field| has(field)) {
         return;
     }

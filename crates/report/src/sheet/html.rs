@@ -137,7 +137,7 @@ fn none() -> Markup {
     html! { td class="num dim" data-v="-1" { "-" } }
 }
 
-/// `searches` is whether the table has a column that does: only that one looks as if.
+/// `searches` is whether the table has a column that does: only that one readings as if.
 fn cells(heading: &Heading, cell: &SheetCell<'_>, searches: bool) -> Markup {
     let known = shown(cell.for_people());
     match &cell.value {

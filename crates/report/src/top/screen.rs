@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 use pmuscope_profile::Profile;
 use pmuscope_profile::views::{Key as RowKey, Row};
-use ratatui_core::style::{Modifier, Style as Look};
+use ratatui_core::style::{Modifier, Style as CellStyle};
 use ratatui_core::terminal::Frame;
 
 use super::{TopBy, TopView};
@@ -123,7 +123,7 @@ impl Screen {
     #[must_use]
     pub fn new(by: TopBy, style: Style, nodes: BTreeMap<u32, u32>) -> Self {
         Self {
-            style: Style { colour: false, ..style },
+            style: Style { color: false, ..style },
             nodes,
             by,
             sort: Sort::Share,
@@ -245,25 +245,29 @@ impl Screen {
         self.scroll(0);
         let lines = self.lines(area.width.into(), area.height.into());
         let buffer = frame.buffer_mut();
-        for (y, (text, look)) in (area.y..area.bottom()).zip(&lines) {
-            buffer.set_stringn(area.x, y, text, area.width.into(), *look);
+        for (y, (text, cell_style)) in (area.y..area.bottom()).zip(&lines) {
+            buffer.set_stringn(area.x, y, text, area.width.into(), *cell_style);
         }
     }
 
     /// The lines of the screen, which are no more than it has.
-    fn lines(&self, width: usize, height: usize) -> Vec<(String, Look)> {
-        let (plain, bold) = (Look::new(), Look::new().add_modifier(Modifier::BOLD));
-        let dim = Look::new().add_modifier(Modifier::DIM);
+    fn lines(&self, width: usize, height: usize) -> Vec<(String, CellStyle)> {
+        let (plain, bold) = (CellStyle::new(), CellStyle::new().add_modifier(Modifier::BOLD));
+        let dim = CellStyle::new().add_modifier(Modifier::DIM);
         let style = Style { width: Some(width), ..self.style };
         let show = |text: &str| style.text(text).into_owned();
-        let mut lines: Vec<(String, Look)> = Vec::new();
+        let mut lines: Vec<(String, CellStyle)> = Vec::new();
         match &self.profile {
             None => lines.push((show("counting the first interval …"), plain)),
             Some(profile) => {
                 // Cut, not wrapped: lines below must stay where they are.
                 let head = head_text(profile, "now", &Style { width: None, ..style });
-                let looks = [bold, plain];
-                lines.extend(head.lines().zip(looks).map(|(line, look)| (line.to_owned(), look)));
+                let cell_styles = [bold, plain];
+                lines.extend(
+                    head.lines()
+                        .zip(cell_styles)
+                        .map(|(line, cell_style)| (line.to_owned(), cell_style)),
+                );
                 lines.push((show(&self.state(profile)), plain));
             }
         }
@@ -276,8 +280,13 @@ impl Screen {
             let by = RowsBy { dimensions, modules, children: false };
             let limits = RowLimits { rows: None, share: 0.0 };
             let table = rows_text(rows, by, limits, &style);
-            let looks = std::iter::once(bold).chain(std::iter::repeat(plain));
-            lines.extend(table.lines().zip(looks).map(|(line, look)| (line.to_owned(), look)));
+            let cell_styles = std::iter::once(bold).chain(std::iter::repeat(plain));
+            lines.extend(
+                table
+                    .lines()
+                    .zip(cell_styles)
+                    .map(|(line, cell_style)| (line.to_owned(), cell_style)),
+            );
         }
         lines.truncate(height.saturating_sub(1));
         lines.resize(height.saturating_sub(1), (String::new(), plain));

@@ -1,10 +1,10 @@
-//! Rows by any dimensions, call trees and the neighbours of a function, as text.
+//! Rows by any dimensions, call trees and the neighbors of a function, as text.
 
 mod annotate;
 mod details;
 mod functions;
 mod json;
-mod neighbours;
+mod neighbors;
 mod page;
 mod rows;
 mod tree;
@@ -21,7 +21,7 @@ pub use details::{accesses, branches, data};
 pub(crate) use functions::Functions;
 pub use functions::functions_delimited;
 pub use json::{ROWS_SCHEMA, RowsReport};
-pub use neighbours::neighbours_text;
+pub use neighbors::neighbors_text;
 pub use page::{rows_page, side_by_side_page};
 pub use rows::{
     EventRows, RowsBy, balance_text, rows_delimited, rows_text, side_by_side_delimited,

@@ -147,7 +147,7 @@ struct RateStretch {
 /// Hits that a stretch should have on average: with fewer, rates show where blocks end.
 const HITS_OF_STRETCH: u64 = 30;
 
-/// Blocks of a target, neighbours together so far that rates mean something.
+/// Blocks of a target, neighbors together so far that rates mean something.
 fn stretches(hits: &TargetHits) -> Vec<RateStretch> {
     let blocks = hits.blocks.len() as u64;
     let together = (blocks * HITS_OF_STRETCH).div_ceil(hits.hits.max(1)).clamp(1, blocks.max(1));

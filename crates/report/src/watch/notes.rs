@@ -31,14 +31,15 @@ pub(super) fn notes(view: &WatchView<'_>) -> Vec<Note> {
                 .to_owned(),
         );
     }
-    let untold = hits.targets.iter().fold(0, |sum: u64, one| sum.saturating_add(one.matrix.untold));
-    if untold > 0 {
+    let unattributed =
+        hits.targets.iter().fold(0, |sum: u64, one| sum.saturating_add(one.matrix.unattributed));
+    if unattributed > 0 {
         say(
             false,
             format!(
                 "{} {} not attributed to a call site and thread: see the separate row.",
-                counted(untold, "hit"),
-                agree(untold, "is", "are")
+                counted(unattributed, "hit"),
+                agree(unattributed, "is", "are")
             ),
         );
     }

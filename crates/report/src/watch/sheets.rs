@@ -69,7 +69,7 @@ fn target_fields<'r, 'a: 'r>(view: &'r WatchView<'a>) -> Vec<Field<'r, TargetRow
         }),
         Field::json("changed", |row: &Row<'_>| share_json(row.hits.changed)),
         Field::json("plus_one", |row: &Row<'_>| share_json(row.hits.plus_one)),
-        Field::count("untold", |row: &Row<'_>| row.hits.matrix.untold),
+        Field::count("untold", |row: &Row<'_>| row.hits.matrix.unattributed),
     ];
     fields.into_iter().map(Field::for_programs).collect()
 }
@@ -205,7 +205,7 @@ struct CallSiteRow<'a> {
 pub(super) fn call_sites<'b>(view: &WatchView<'_>, target: &TargetHits) -> Sheet<'b> {
     let matrix = &target.matrix;
     let shown = matrix.shown(view.limits.rows, view.limits.threads);
-    let all = shown.total.total.hits.saturating_add(matrix.untold);
+    let all = shown.total.total.hits.saturating_add(matrix.unattributed);
     let row = |row: &ShownRow, name: String| CallSiteRow {
         name,
         site: None,
@@ -228,10 +228,10 @@ pub(super) fn call_sites<'b>(view: &WatchView<'_>, target: &TargetHits) -> Sheet
         )
     }));
     let is_sum = rows.len() > 1;
-    if matrix.untold > 0 {
-        let mut untold = ShownRow::default();
-        untold.total.hits = matrix.untold;
-        rows.push(CallSiteRow { cells: None, ..row(&untold, "not attributed".to_owned()) });
+    if matrix.unattributed > 0 {
+        let mut unattributed = ShownRow::default();
+        unattributed.total.hits = matrix.unattributed;
+        rows.push(CallSiteRow { cells: None, ..row(&unattributed, "not attributed".to_owned()) });
     }
     if is_sum {
         let mut total = shown.total.clone();

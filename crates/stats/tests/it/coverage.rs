@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use pmuscope_stats::{
     Estimate, Interval, LEVEL, Shares, difference_of_means, hodges_lehmann_ratio,
     hodges_lehmann_shift, mean_interval, median_interval, paired_difference, paired_ratio,
-    ratio_of_means, ratio_of_medians, share_over_time, signed_rank_centre,
+    ratio_of_means, ratio_of_medians, share_over_time, signed_rank_center,
 };
 
 const DATA_SETS: u64 = 2000;
@@ -131,9 +131,9 @@ fn of_pairs_that_share_a_disturbance() {
         covers(&format!("paired difference, n {n}"), 1.1_f64.ln(), |_| {
             interval(paired_difference(&log(draw()), LEVEL))
         });
-        covers(&format!("signed rank centre, n {n}"), 1.1_f64.ln(), |_| {
+        covers(&format!("signed rank center, n {n}"), 1.1_f64.ln(), |_| {
             let differences: Vec<f64> = log(draw()).iter().map(|(a, b)| b - a).collect();
-            interval(signed_rank_centre(&differences, LEVEL))
+            interval(signed_rank_center(&differences, LEVEL))
         });
     }
 }

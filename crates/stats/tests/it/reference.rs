@@ -3,7 +3,7 @@
 use pmuscope_stats::{
     Estimate, LEVEL, TwoSamples, change_tests, correlation, difference_of_means, fisher_test,
     hedges_g, hodges_lehmann_shift, holm, mann_whitney, mean_interval, normal_cdf, normal_quantile,
-    ratio_of_means, signed_rank_centre, slope_within, t_cdf, t_quantile, welch_test, williams_test,
+    ratio_of_means, signed_rank_center, slope_within, t_cdf, t_quantile, welch_test, williams_test,
 };
 use serde_json::Value;
 
@@ -87,8 +87,8 @@ fn ranks_with_ties_and_signs() {
     let p = mann_whitney(&numbers(&ties["a"]), &numbers(&ties["b"])).unwrap();
     close("ties", p, ties["p"].as_f64().unwrap());
     let signs = &reference["signed_rank"];
-    let centre = signed_rank_centre(&numbers(&signs["differences"]), LEVEL);
-    same("signed rank", centre, &signs["centre"]);
+    let center = signed_rank_center(&numbers(&signs["differences"]), LEVEL);
+    same("signed rank", center, &signs["center"]);
 }
 
 #[test]

@@ -77,7 +77,7 @@ for signs in itertools.product([0, 1], repeat=11):
     sums[sum(r + 1 for r, s in enumerate(signs) if s)] += 1
 k = int(np.sum(np.cumsum(sums / sums.sum()) <= 0.025)) - 1
 out["signed_rank"] = {"differences": diffs.tolist(),
-                      "centre": [float(np.median(walsh)), float(walsh[k]), float(walsh[len(walsh) - 1 - k])]}
+                      "center": [float(np.median(walsh)), float(walsh[k]), float(walsh[len(walsh) - 1 - k])]}
 
 ps = np.round(rng.uniform(0, 1, 25) ** 4, 8)
 out["holm"] = {"p": ps.tolist(), "adjusted": multipletests(ps, method="holm")[1].tolist()}
@@ -119,9 +119,9 @@ strange = stats.f.sf(s2 / s02, d, d0)
 assert strange.min() > 0.01, "the fit would be made without some: choose another seed"
 moderated = (d0 * s02 + d * s2) / (d0 + d)
 t = (lb.mean(axis=1) - la.mean(axis=1)) / np.sqrt(moderated * (1 / n + 1 / m))
-# Belief in the centre: mean squared correlation within sides beyond chance.
+# Belief in the center: mean squared correlation within sides beyond chance.
 res = np.hstack([la - la.mean(axis=1)[:, None], lb - lb.mean(axis=1)[:, None]])
-r2 = np.corrcoef(res) ** 2  # centred already, by side
+r2 = np.corrcoef(res) ** 2  # centerd already, by side
 pairs = r2[np.triu_indices(g, 1)]
 r2 = max(0.0, float(np.mean((pairs - 1 / d) / (1 - 1 / d))))
 believed = d / (1 / g + r2)

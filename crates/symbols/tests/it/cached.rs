@@ -19,7 +19,7 @@ fn sources(dir: &Path) -> Sources {
     }
 }
 
-fn look(sources: &Sources, path: &Path, id: &BuildId, addresses: &[u64]) -> Resolved {
+fn reading(sources: &Sources, path: &Path, id: &BuildId, addresses: &[u64]) -> Resolved {
     let module = Module::File { path, build_id: Some(id) };
     Symbolizer::with_sources(OPTIONS, sources.clone()).resolve(&module, addresses)
 }
@@ -36,19 +36,19 @@ fn a_second_run_needs_no_file() {
     let Some(offset) = file_offset(&program, "outer") else { return };
     let id = read_build_id(&program).unwrap().unwrap();
     let sources = sources(dir.path());
-    let cold = look(&sources, &program, &id, &[offset, offset + 1, 1]);
+    let cold = reading(&sources, &program, &id, &[offset, offset + 1, 1]);
     assert_eq!(cold.state, State::Found);
     assert_eq!(cold.symbols[2], None);
     assert_eq!(cache_files(dir.path()).len(), 1);
 
     fs::remove_file(&program).unwrap();
-    let warm = look(&sources, &program, &id, &[offset, offset + 1, 1]);
+    let warm = reading(&sources, &program, &id, &[offset, offset + 1, 1]);
     assert_eq!(warm, cold);
     // In another order, and fewer.
-    let some = look(&sources, &program, &id, &[1, offset]);
+    let some = reading(&sources, &program, &id, &[1, offset]);
     assert_eq!(some.symbols, [None, cold.symbols[0].clone()]);
     // What was not asked before needs the file.
-    let more = look(&sources, &program, &id, &[offset + 2, offset + 3, offset + 4]);
+    let more = reading(&sources, &program, &id, &[offset + 2, offset + 3, offset + 4]);
     assert_eq!(more.state, State::FileMissing);
 }
 
@@ -60,10 +60,10 @@ fn later_questions_add_to_what_is_known() {
     let Some(main) = file_offset(&program, "main") else { return };
     let id = read_build_id(&program).unwrap().unwrap();
     let sources = sources(dir.path());
-    look(&sources, &program, &id, &[outer]);
-    look(&sources, &program, &id, &[main]);
+    reading(&sources, &program, &id, &[outer]);
+    reading(&sources, &program, &id, &[main]);
     fs::remove_file(&program).unwrap();
-    let both = look(&sources, &program, &id, &[outer, main]);
+    let both = reading(&sources, &program, &id, &[outer, main]);
     let names: Vec<&str> = both.symbols.iter().flatten().map(|symbol| &*symbol.name).collect();
     assert_eq!(names, ["outer", "main"]);
 }
@@ -80,13 +80,13 @@ fn a_debug_file_that_is_installed_later_is_used() {
         return;
     }
     let sources = sources(dir.path());
-    assert_eq!(look(&sources, &program, &id, &[offset]).state, State::NoSymbols);
+    assert_eq!(reading(&sources, &program, &id, &[offset]).state, State::NoSymbols);
     assert_eq!(cache_files(dir.path()).len(), 1, "that there is nothing is kept too");
     let hex = id.to_string();
     let folder = dir.path().join("debug/.build-id").join(&hex[..2]);
     fs::create_dir_all(&folder).unwrap();
     fs::rename(&whole, folder.join(format!("{}.debug", &hex[2..]))).unwrap();
-    let found = look(&sources, &program, &id, &[offset]);
+    let found = reading(&sources, &program, &id, &[offset]);
     assert_eq!(found.symbols[0].as_ref().unwrap().inlined.len(), 2);
 }
 
@@ -97,18 +97,18 @@ fn damaged_and_foreign_cache_files_are_written_anew() {
     let Some(offset) = file_offset(&program, "outer") else { return };
     let id = read_build_id(&program).unwrap().unwrap();
     let sources = sources(dir.path());
-    let good = look(&sources, &program, &id, &[offset]);
+    let good = reading(&sources, &program, &id, &[offset]);
     let file = cache_files(dir.path()).pop().unwrap();
     let kept = fs::read(&file).unwrap();
     for length in [0, 1, 11, 40, kept.len() / 2, kept.len() - 1] {
         fs::write(&file, &kept[..length]).unwrap();
-        assert_eq!(look(&sources, &program, &id, &[offset]), good, "cut at {length}");
+        assert_eq!(reading(&sources, &program, &id, &[offset]), good, "cut at {length}");
         assert_eq!(fs::read(&file).unwrap(), kept, "cut at {length}");
     }
     let mut flipped = kept.clone();
     flipped[60] ^= 1;
     fs::write(&file, &flipped).unwrap();
-    assert_eq!(look(&sources, &program, &id, &[offset]), good);
+    assert_eq!(reading(&sources, &program, &id, &[offset]), good);
     assert_eq!(fs::read(&file).unwrap(), kept);
 }
 

@@ -156,14 +156,14 @@ fn another_root_comes_first() {
     fs::create_dir_all(root.join("opt")).unwrap();
     fs::rename(&program, root.join("opt/program")).unwrap();
     let recorded = Path::new("/opt/program");
-    let look = |symfs: Option<&PathBuf>, recorded: &Path| {
+    let reading = |symfs: Option<&PathBuf>, recorded: &Path| {
         let sources = Sources { symfs: symfs.cloned(), ..Sources::default() };
         resolve_from(sources, recorded, id.as_ref(), offset, true)
     };
-    assert_eq!(look(None, recorded).0, State::FileMissing);
-    assert_eq!(look(Some(&root), recorded).1, ALL);
+    assert_eq!(reading(None, recorded).0, State::FileMissing);
+    assert_eq!(reading(Some(&root), recorded).1, ALL);
     // Replaced while it ran, and kept elsewhere.
     let replaced = Path::new("/opt/program (deleted)");
-    assert_eq!(look(None, replaced).0, State::FileReplaced);
-    assert_eq!(look(Some(&root), replaced).1, ALL);
+    assert_eq!(reading(None, replaced).0, State::FileReplaced);
+    assert_eq!(reading(Some(&root), replaced).1, ALL);
 }

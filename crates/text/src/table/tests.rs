@@ -58,11 +58,11 @@ fn a_table_without_heads_has_no_head_line() {
 }
 
 #[test]
-fn colour_does_not_move_columns() {
+fn color_does_not_move_columns() {
     let mut table = Table::new([Column::text("a"), Column::text("b")]);
     table.row([Cell::new("x").paint(Paint::Bad), Cell::new("y")]);
-    let colour = Style { colour: true, ..Style::PLAIN };
-    let text = table.render(&colour);
+    let color = Style { color: true, ..Style::PLAIN };
+    let text = table.render(&color);
     assert_eq!(text, "\u{1b}[1ma\u{1b}[0m  \u{1b}[1mb\u{1b}[0m\n\u{1b}[31mx\u{1b}[0m  y\n");
 }
 

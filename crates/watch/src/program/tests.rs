@@ -93,7 +93,7 @@ fn hits_of_threads_that_are_started_later_are_seen_with_their_values() {
     let Some((memory, records, counted)) = watch(|_| {}, work) else { return };
     assert_eq!((records.len(), counted), (201, 201));
     let totals = memory.totals().unwrap()[0];
-    assert_eq!(totals, PointTotals { hits: 201, passed: 201, untold: 0, lost: 0 });
+    assert_eq!(totals, PointTotals { hits: 201, passed: 201, unattributed: 0, lost: 0 });
     let writers = memory.writers().unwrap();
     let sum = |of: fn(&Writer) -> u64| writers.iter().map(of).sum::<u64>();
     assert_eq!((sum(|w| w.hits), sum(|w| w.passed)), (201, 201));

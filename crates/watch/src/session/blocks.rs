@@ -48,7 +48,7 @@ impl Blocks {
         }
     }
 
-    /// Joins neighbours of the same points. Where turns alternate there are none, so blocks of the same
+    /// Joins neighbors of the same points. Where turns alternate there are none, so blocks of the same
     /// points that are two turns apart are joined: their times within stay right, their ends tell when.
     fn halve(&mut self) {
         self.length = self.length.saturating_mul(2);

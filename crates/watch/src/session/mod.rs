@@ -216,7 +216,7 @@ impl<'a> Watch<'a> {
 
     fn writers(&self) -> (Vec<WriterCount>, Vec<u64>) {
         let totals = self.or_trouble(self.memory.totals());
-        let mut untold: Vec<u64> = totals.iter().map(|total| total.untold).collect();
+        let mut unattributed: Vec<u64> = totals.iter().map(|total| total.unattributed).collect();
         let mut writers: Vec<WriterCount> = self
             .or_trouble(self.memory.writers())
             .into_iter()
@@ -236,23 +236,23 @@ impl<'a> Watch<'a> {
             (std::cmp::Reverse(writer.hits), writer.point, writer.pid, writer.tid, writer.ip)
         });
         for writer in writers.drain(writers.len().min(MOST_WRITERS)..) {
-            if let Some(untold) = untold.get_mut(writer.point as usize) {
-                *untold += writer.hits;
+            if let Some(unattributed) = unattributed.get_mut(writer.point as usize) {
+                *unattributed += writer.hits;
             }
         }
-        (writers, untold)
+        (writers, unattributed)
     }
 
     fn info(&self, first: usize, complete: bool) -> WatchInfo {
         let totals = self.or_trouble(self.memory.totals());
-        let (writers, untold) = if complete { self.writers() } else { Default::default() };
+        let (writers, unattributed) = if complete { self.writers() } else { Default::default() };
         let state = self.state();
         WatchInfo {
             targets: self.options.targets.clone(),
             points: points_of_file(&self.options.points, first),
             means: Means::Bpf,
             writers,
-            untold,
+            unattributed,
             every: state.most_every(),
             lost: totals.iter().map(|total| total.lost).collect(),
             most_slowdown: self.options.most_slowdown,
@@ -397,12 +397,12 @@ impl Source for Watch<'_> {
     fn run(&self, feed: &Feed<'_>) {
         let mut samples = Vec::new();
         loop {
-            let (over, look) = (feed.is_over(), feed.look());
+            let (over, position) = (feed.is_over(), feed.position());
             samples.clear();
             self.memory.ring().drain(|record| {
                 hits::append(record, &self.identities, &mut samples);
             });
-            feed.append(look, &samples);
+            feed.append(position, &samples);
             if over {
                 return;
             }
@@ -425,7 +425,7 @@ impl Source for Watch<'_> {
 }
 
 impl Watch<'_> {
-    /// Arms or disarms as the pace says; how long until the next look.
+    /// Arms or disarms as the pace says; how long until the next reading.
     fn pace(&self) -> Duration {
         self.state().step(self.kernel, self.machine, &self.memory, &self.programs, &self.options)
     }

@@ -87,8 +87,8 @@ impl Source for Plain {
     fn run(&self, feed: &Feed<'_>) {
         // Rounds of the file end only if all who add to it have looked.
         loop {
-            let (over, look) = (feed.is_over(), feed.look());
-            feed.append(look, &[]);
+            let (over, position) = (feed.is_over(), feed.position());
+            feed.append(position, &[]);
             if over {
                 return;
             }

@@ -16,11 +16,11 @@ use crate::pace::{Pace, Seen};
 use crate::points::{Opened, Point, PointError, PointScope};
 use crate::program::{FIRST_TIME, Memory};
 
-/// How often one looks while nothing is armed that should be.
+/// How often one readings while nothing is armed that should be.
 const LOOK: Duration = Duration::from_millis(20);
 /// How often the target's CPU time is read: it takes a call for each thread.
 const CPU_EVERY_NS: u64 = 50_000_000;
-/// So many threads have their CPU time read at every look.
+/// So many threads have their CPU time read at every reading.
 const FEW_CLOCKS: usize = 64;
 /// How often the rate of records is looked at.
 const RATE_EVERY_NS: u64 = 100_000_000;
@@ -58,7 +58,7 @@ pub(super) struct WatchState {
     armed_ns: u64,
     /// When they were disarmed last.
     disarmed: u64,
-    /// Hits by point as of the last look, which was then.
+    /// Hits by point as of the last reading, which was then.
     hits: Vec<u64>,
     looked: u64,
     /// CPU time of the target since the start, as last read.
@@ -169,7 +169,7 @@ impl WatchState {
         self.clocks.clear();
     }
 
-    /// Looks at what was counted, and arms or disarms; how long until the next look.
+    /// Looks at what was counted, and arms or disarms; how long until the next reading.
     pub(super) fn step(
         &mut self,
         kernel: &dyn Kernel,
@@ -239,7 +239,7 @@ impl WatchState {
         Ok(())
     }
 
-    /// Adds what came since the last look to the blocks.
+    /// Adds what came since the last reading to the blocks.
     fn account(&mut self, kernel: &dyn Kernel, memory: &Memory, now: u64) {
         let totals = match memory.totals() {
             Ok(totals) => totals,
@@ -271,7 +271,7 @@ impl WatchState {
         self.looked = now;
     }
 
-    /// CPU time of the target since the last look, where it takes few calls to know.
+    /// CPU time of the target since the last reading, where it takes few calls to know.
     fn cpu_since_last_look(&mut self, kernel: &dyn Kernel) -> Option<u64> {
         if self.clocks.is_empty() || self.clocks.len() > FEW_CLOCKS {
             return None;

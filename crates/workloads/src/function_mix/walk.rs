@@ -33,7 +33,7 @@ impl<'a> Walk<'a> {
     pub(super) fn new(work: &'a mut Work, length: f64, only: Option<usize>) -> Self {
         let step = |function| WalkStep { function, depth: 1 };
         let steps = match only {
-            // Often enough that a look at the clock between rounds does not count.
+            // Often enough that a reading of the clock between rounds does not count.
             Some(function) => vec![step(function); pure_calls(function, length)],
             None => {
                 let calls = |function: usize| FUNCTIONS[function].calls;

@@ -16,7 +16,7 @@ use crate::error::WorkloadError;
 const HUGE: usize = 2 << 20;
 /// Lines whose order is made at once.
 pub(super) const LINES: usize = 2048;
-/// Bytes that are filled between two looks at whether to go on.
+/// Bytes that are filled between two readings at whether to go on.
 const FILLED: usize = 1 << 20;
 
 /// Memory of a process.

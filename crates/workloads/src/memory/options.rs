@@ -12,7 +12,7 @@ const MOST_TASKS: usize = 8192;
 pub(super) const UNIT: u64 = 4096;
 /// Bytes of a cache line: what one step in random order touches.
 pub const LINE: u64 = 64;
-/// Loads of a pointer chase between two looks at the clock, with [`Options::latency`].
+/// Loads of a pointer chase between two readings of the clock, with [`Options::latency`].
 pub const BATCH: u64 = 16;
 
 pub(super) fn refused(what: impl Into<String>) -> WorkloadError {

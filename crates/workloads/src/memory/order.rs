@@ -87,7 +87,7 @@ mod tests {
         }
     }
 
-    /// What hardware looks for in addresses: neighbours, and steps of equal length.
+    /// What hardware looks for in addresses: neighbors, and steps of equal length.
     #[test]
     fn steps_are_of_all_lengths() {
         for count in [1 << 12, (1 << 12) + 1, 5000] {

@@ -17,14 +17,14 @@ use super::options::{Access, BATCH, FirstTouch, LINE, Options, Order};
 use super::order::Shuffled;
 use crate::error::WorkloadError;
 
-/// Bytes between two looks at the clock: some hundred microseconds.
+/// Bytes between two readings of the clock: some hundred microseconds.
 const PIECE: usize = 1 << 20;
 /// The same where there are pauses.
 const PAUSED_PIECE: usize = 64 << 10;
 /// The same of zeroing, some ten milliseconds: how the C library's memset stores depends on how much it is asked
 /// for at once, and from a few times the caches on it is up to twice as fast (AMD Zen 5, `rep stosb`).
 const ZEROED_PIECE: usize = 1 << 30;
-/// Batches of a chase between two looks at the clock: some hundred microseconds.
+/// Batches of a chase between two readings of the clock: some hundred microseconds.
 const BATCHES: u64 = 256;
 /// How often a thread looks whether the others are ready.
 const TICK: Duration = Duration::from_micros(200);
@@ -346,7 +346,7 @@ impl<'a> Worker<'a> {
                 let how = (self.width, backward);
                 let moved =
                     loops::sweep(options.access, how, segment.area, part, segment.bytes / 2);
-                let flow = self.look(moved, 0);
+                let flow = self.flow(moved, 0);
                 if flow != Flow::On {
                     return flow;
                 }
@@ -368,7 +368,7 @@ impl<'a> Worker<'a> {
             let lines = &mut self.lines[..found];
             lines.iter_mut().for_each(|line| *line += first);
             let moved = loops::lines(options.access, segment.area, lines);
-            let flow = self.look(moved, 0);
+            let flow = self.flow(moved, 0);
             if flow != Flow::On {
                 return flow;
             }
@@ -393,7 +393,7 @@ impl<'a> Worker<'a> {
             }
             left -= batches;
             let loads = batches * BATCH;
-            let flow = self.look(loads * LINE, loads);
+            let flow = self.flow(loads * LINE, loads);
             if flow != Flow::On {
                 return flow;
             }
@@ -402,7 +402,7 @@ impl<'a> Worker<'a> {
     }
 
     /// After a piece: counts it, tells of it, and sees whether to go on.
-    fn look(&mut self, bytes: u64, loads: u64) -> Flow {
+    fn flow(&mut self, bytes: u64, loads: u64) -> Flow {
         let Team { board, options, .. } = self.team;
         self.tally.bytes += bytes;
         self.tally.loads += loads;

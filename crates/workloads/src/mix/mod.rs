@@ -54,7 +54,7 @@ type Spent = [(f64, u64); FUNCTIONS.len()];
 /// # Errors
 /// Options without sense, or a thread that cannot be started or placed.
 pub fn run(options: &Options) -> Result<WorkloadFacts, WorkloadError> {
-    let shares = normalised(&options.shares)?;
+    let shares = normalized(&options.shares)?;
     let cpus = place::cpus()?;
     let threads = place::threads(NAME, options.threads, cpus.len())?;
     let pin_to = if options.pin { &cpus[..] } else { &[] };
@@ -69,7 +69,7 @@ pub fn run(options: &Options) -> Result<WorkloadFacts, WorkloadError> {
     Ok(facts)
 }
 
-fn normalised(shares: &[f64; FUNCTIONS.len()]) -> Result<[f64; FUNCTIONS.len()], WorkloadError> {
+fn normalized(shares: &[f64; FUNCTIONS.len()]) -> Result<[f64; FUNCTIONS.len()], WorkloadError> {
     let sum: f64 = shares.iter().sum();
     if !shares.iter().all(|s| s.is_finite() && *s >= 0.0) || !sum.is_finite() || sum <= 0.0 {
         let what = format!("shares {shares:?}: use numbers from 0, not all 0, such as 60,30,10");

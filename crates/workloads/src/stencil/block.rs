@@ -31,7 +31,7 @@ impl Block {
         }
     }
 
-    /// Makes every cell the mean of its four neighbours.
+    /// Makes every cell the mean of its four neighbors.
     pub(super) fn sweep(&mut self) {
         let size = self.size;
         for (row, next) in self.next.chunks_exact_mut(size).enumerate() {
@@ -79,7 +79,7 @@ impl Edges {
         Self { rows: (0..blocks).map(|_| std::array::from_fn(edge)).collect() }
     }
 
-    /// Copies the neighbours' edges into the block, as of this step.
+    /// Copies the neighbors' edges into the block, as of this step.
     pub(super) fn fetch(&self, block: &mut Block, index: usize, step: u64) {
         match index.checked_sub(1) {
             Some(above) => copy(&self.rows[above][LAST][parity(step)], &mut block.above),

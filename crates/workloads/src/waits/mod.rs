@@ -125,12 +125,12 @@ impl WaitTeam<'_> {
     /// Waits so often, once all threads are there.
     fn waited(&self, mut wait: impl FnMut(u64)) -> Waited {
         let tid = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
-        let look = || Machine::host().thread_switches(std::process::id(), tid).ok();
+        let reading = || Machine::host().thread_switches(std::process::id(), tid).ok();
         self.ready.fetch_add(1, Ordering::AcqRel);
         while self.ready.load(Ordering::Acquire) < THREADS.len() {
             thread::yield_now();
         }
-        let before = look();
+        let before = reading();
         let (started, mut waited) = (Instant::now(), Duration::ZERO);
         for number in 1..=self.options.rounds {
             let since = Instant::now();
@@ -138,7 +138,7 @@ impl WaitTeam<'_> {
             waited += since.elapsed();
         }
         let (waits, time) = (self.options.rounds, started.elapsed());
-        Waited { tid, waits, waited, time, before, after: look() }
+        Waited { tid, waits, waited, time, before, after: reading() }
     }
 }
 

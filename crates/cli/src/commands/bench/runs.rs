@@ -135,7 +135,7 @@ pub(in crate::commands) enum PreflightCpus<'a> {
 pub(in crate::commands) fn begin(
     machine: &Machine,
     facts: &Facts,
-    look: PreflightCpus<'_>,
+    preflight: PreflightCpus<'_>,
 ) -> anyhow::Result<RunFile> {
     let Tool { name, version } = Tool::PMUSCOPE;
     let tool = Program { name: name.to_owned(), version: version.to_owned() };
@@ -145,7 +145,7 @@ pub(in crate::commands) fn begin(
         failure(Exit::NotPossible, format!("cannot read what makes times vary here: {error}"))
     })?;
     let online = &facts.topology.online;
-    let cpus = match look {
+    let cpus = match preflight {
         PreflightCpus::Not => None,
         PreflightCpus::Allowed => Some(environment.allowed.as_ref().unwrap_or(online)),
         PreflightCpus::At(cpus) => Some(cpus),

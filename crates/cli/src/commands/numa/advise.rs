@@ -132,7 +132,7 @@ fn advise(
 ) -> anyhow::Result<Exit> {
     let form = args.output.form()?;
     let machine = Machine::host();
-    let gathered = look(&machine, args, (pid, seconds), stopped)?;
+    let gathered = observe(&machine, args, (pid, seconds), stopped)?;
     let advice = judge(&gathered.evidence);
     let installed = |program: &str| machine.program(program).is_some();
     let commands = commands(&advice.verdict, &gathered.evidence, pid, &installed);
@@ -148,7 +148,7 @@ fn advise(
     Ok(exit)
 }
 
-fn look(
+fn observe(
     machine: &Machine,
     args: &Args,
     (pid, seconds): (u32, f64),

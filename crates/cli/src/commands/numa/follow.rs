@@ -80,7 +80,7 @@ pub(super) fn run(machine: &Machine, args: &FollowArgs, form: &Form) -> anyhow::
 /// What was seen, and how it ended.
 struct FollowOutcome {
     nodes: Vec<u32>,
-    looks: Vec<Observation>,
+    observations: Vec<Observation>,
     refused: BTreeMap<u32, String>,
     counters: Option<NumaCounters>,
     exit: Exit,
@@ -96,7 +96,7 @@ fn follow(machine: &Machine, args: &FollowArgs) -> anyhow::Result<FollowOutcome>
     let mut follower = Follower::new(machine, &topology, family, (args.pages, Plan::random_seed()));
     let before = machine.numa_counters().ok();
     let fds = Ends { stop: stop.as_fd(), child: child.as_ref().map(HeldChild::pidfd) };
-    let (looks, interrupted) = watch(&mut follower, args, seconds, &fds)?;
+    let (observations, interrupted) = watch(&mut follower, args, seconds, &fds)?;
     let counters = before.zip(machine.numa_counters().ok()).map(|(old, new)| new.since(&old));
     let mut exit = Exit::Done;
     if let Some(child) = &mut child {
@@ -108,7 +108,7 @@ fn follow(machine: &Machine, args: &FollowArgs) -> anyhow::Result<FollowOutcome>
     if !refused.is_empty() {
         exit = exit.with_missing();
     }
-    Ok(FollowOutcome { nodes: follower.nodes().to_vec(), looks, refused, counters, exit })
+    Ok(FollowOutcome { nodes: follower.nodes().to_vec(), observations, refused, counters, exit })
 }
 
 /// What ends the watch.
@@ -156,34 +156,34 @@ fn watch(
     let interval = Duration::from_millis(args.interval);
     let begun = Instant::now();
     let end = seconds.map(|seconds| begun + Duration::from_secs_f64(seconds));
-    let mut looks: Vec<Observation> = Vec::new();
+    let mut observations: Vec<Observation> = Vec::new();
     let mut next = begun;
     loop {
-        match follower.look() {
-            Ok(Some(look)) => {
-                if looks.is_empty() {
+        match follower.observe() {
+            Ok(Some(observation)) => {
+                if observations.is_empty() {
                     any_named_is_seen(follower, &args.target.pid)?;
                 }
-                looks.push(look);
+                observations.push(observation);
             }
-            Ok(None) if looks.is_empty() && ends.child.is_none() => {
+            Ok(None) if observations.is_empty() && ends.child.is_none() => {
                 return Err(ended(&args.target.pid));
             }
-            Ok(None) => return Ok((looks, false)),
+            Ok(None) => return Ok((observations, false)),
             // What was seen before is told.
-            Err(_) if !looks.is_empty() => return Ok((looks, false)),
+            Err(_) if !observations.is_empty() => return Ok((observations, false)),
             Err(error) => return Err(not_possible(error)),
         }
         if end.is_some_and(|end| Instant::now() >= end) {
-            return Ok((looks, false));
+            return Ok((observations, false));
         }
         // Looks that take longer than the interval are not made up for.
         next = (next + interval).max(Instant::now());
         let until = end.map_or(next, |end| next.min(end));
         match ends.wait(until.saturating_duration_since(Instant::now())) {
             Woken::Time => {}
-            Woken::Stop => return Ok((looks, true)),
-            Woken::Child => return Ok((looks, false)),
+            Woken::Stop => return Ok((observations, true)),
+            Woken::Child => return Ok((observations, false)),
         }
     }
 }
@@ -213,7 +213,7 @@ fn show(
     let emulator = machine.emulated_by();
     let nodes = (&seen.nodes[..], args.interval as f64 / 1e3);
     let followed =
-        Followed::new(nodes, &seen.looks, &seen.refused, seen.counters, emulator.as_deref());
+        Followed::new(nodes, &seen.observations, &seen.refused, seen.counters, emulator.as_deref());
     form.show(&Followed { command: command_line().join(" "), ..followed }, &seen.exit)?;
     Ok(seen.exit)
 }

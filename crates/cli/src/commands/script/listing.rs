@@ -31,7 +31,7 @@ pub(super) const NO_COMM: Cow<'_, [u8]> = Cow::Borrowed(b"-");
 
 /// What is listed, and how far it is.
 pub(super) struct Listing<'a> {
-    look: ScriptOptions,
+    options: ScriptOptions,
     filter: Filter,
     classes: Vec<RecordClass>,
     /// Unwinds stacks, where callers are shown.
@@ -51,7 +51,7 @@ pub(super) struct Listing<'a> {
 
 impl<'a> Listing<'a> {
     pub(super) fn new(
-        look: ScriptOptions,
+        options: ScriptOptions,
         filter: Filter,
         classes: Vec<RecordClass>,
         walker: Option<StackWalker<'a>>,
@@ -62,7 +62,7 @@ impl<'a> Listing<'a> {
         let jit_dumps = BTreeSet::new();
         let tracepoints = (Arc::default(), Endian::NATIVE);
         Self {
-            look,
+            options,
             filter,
             classes,
             walker,
@@ -184,7 +184,7 @@ impl<'a> Listing<'a> {
     }
 
     fn wants_places(&self) -> bool {
-        let fields = &self.look.fields;
+        let fields = &self.options.fields;
         fields.want_symbols() || fields.has(Field::Dso)
     }
 
@@ -195,13 +195,13 @@ impl<'a> Listing<'a> {
 
     /// The program's frames, where the sample carries its stack.
     fn walked(&mut self, sample: &Sample<'_>) -> Option<Vec<Step>> {
-        let walker = self.walker.as_mut().filter(|_| self.look.fields.has(Field::Ip))?;
+        let walker = self.walker.as_mut().filter(|_| self.options.fields.has(Field::Ip))?;
         let frames = self.present.unwind(walker, sample)?;
         Some(frames.into_iter().map(|(address, spot)| Step { address, spot }).collect())
     }
 
     fn chain(&self, sample: &Sample<'_>, walked: Option<Vec<Step>>) -> Vec<Step> {
-        if self.walker.is_none() || !self.look.fields.has(Field::Ip) {
+        if self.walker.is_none() || !self.options.fields.has(Field::Ip) {
             return Vec::new();
         }
         let is_shown = |entry: &ChainEntry| walked.is_none() || entry.mode != CpuMode::User;
@@ -215,7 +215,7 @@ impl<'a> Listing<'a> {
     }
 
     fn branches(&self, sample: &Sample<'_>, details: Option<&Details<'_>>) -> Vec<(Step, Step)> {
-        let fields = &self.look.fields;
+        let fields = &self.options.fields;
         if !fields.has(Field::Brstack) && !fields.has(Field::Brstacksym) {
             return Vec::new();
         }

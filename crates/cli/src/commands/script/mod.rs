@@ -167,21 +167,21 @@ fn list(
     if reader.events().iter().any(|event| event.attr.event_type == event_type::TRACEPOINT) {
         fields = fields.with_trace();
     }
-    let look = ScriptOptions { form, fields, nanoseconds: args.ns };
-    let symbolizer = args.symbols.symbolizer(look.fields.want_symbols(), &recording)?;
+    let options = ScriptOptions { form, fields, nanoseconds: args.ns };
+    let symbolizer = args.symbols.symbolizer(options.fields.want_symbols(), &recording)?;
     let (of_stacks, running) =
         (args.symbols.symbolizer(false, &recording)?, symbolizer.running_kernel());
     let unwinder = of_stacks.unwinder();
     let walker = StackWalker::new(Unwinding { unwinder: &unwinder, running: &running });
     let (classes, chains) = (args.show.classes(), !args.hide_call_graph);
     let walker = chains.then_some(walker);
-    let mut listing = Listing::new(look.clone(), filter, classes, walker, symbolizer);
+    let mut listing = Listing::new(options.clone(), filter, classes, walker, symbolizer);
     let _shown = Shown::beside_output(reader.progress(), path);
     let name = path.to_string_lossy();
     if format == Format::Parquet {
-        columns(&mut listing, &mut reader, &look.fields, &name, out)?;
+        columns(&mut listing, &mut reader, &options.fields, &name, out)?;
     } else {
-        let printer = Printer::new(look, reader.events(), &name);
+        let printer = Printer::new(options, reader.events(), &name);
         listing.run(&mut reader, &mut Lines { printer, out })?;
     }
     Ok(end(path, reader.state(), reader.tally()))

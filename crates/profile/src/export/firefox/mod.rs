@@ -31,7 +31,7 @@ use thread::FirefoxThread;
 pub const FORMAT_VERSION: u32 = 58;
 /// The version of Gecko's own format of that time, which viewers look at but do not need.
 const GECKO_VERSION: u32 = 32;
-/// More samples than this make the viewer slow: then neighbouring blocks of time are merged.
+/// More samples than this make the viewer slow: then neighboring blocks of time are merged.
 const MOST_SAMPLES: usize = 500_000;
 /// Threads that are shown at first; the others are behind the menu of tracks.
 const SHOWN_THREADS: usize = 15;
@@ -65,7 +65,7 @@ struct Profile {
 struct Time {
     /// Length of a block, milliseconds.
     block_ms: f64,
-    /// Neighbouring blocks are merged by twos as often as this.
+    /// Neighboring blocks are merged by twos as often as this.
     shift: u32,
 }
 
@@ -229,7 +229,7 @@ struct SampleUnits {
     thread_cpu_delta: &'static str,
 }
 
-/// What a frame is coloured by: index into [`CATEGORIES`].
+/// What a frame is colored by: index into [`CATEGORIES`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FrameCategory {
     Other,
@@ -238,7 +238,7 @@ enum FrameCategory {
     Jit,
 }
 
-/// Names and colours of [`FrameCategory`], in its order; the format wants a grey one.
+/// Names and colors of [`FrameCategory`], in its order; the format wants a grey one.
 const CATEGORIES: [(&str, &str); 4] =
     [("Other", "grey"), ("User", "yellow"), ("Kernel", "orange"), ("JIT", "green")];
 

@@ -31,7 +31,7 @@ fn described(flame: &Flame) -> String {
     let line = |one: &crate::flame::FlameBox| {
         let indent = "  ".repeat(one.depth as usize);
         let figures = one.figures.as_deref().unwrap_or_default();
-        format!("{indent}{} {} | {figures}\n", one.name, one.colour)
+        format!("{indent}{} {} | {figures}\n", one.name, one.color)
     };
     flame.boxes.iter().map(line).collect()
 }
@@ -139,12 +139,12 @@ proptest! {
                 prop_assert!((share - expected).abs() < 1e-9, "{path:?}: {share} {expected}");
                 prop_assert_eq!(*samples, number);
                 let other = |at: usize| sums[at].get(path).map_or(0.0, |sum| sum.0);
-                let colour = tint::change((other(1) - other(0)) * 100.0);
+                let color = tint::change((other(1) - other(0)) * 100.0);
                 let name = path.last().map_or("all", String::as_str);
                 let is_it = |one: &&crate::flame::FlameBox| {
                     one.name == name && (one.weight as f64 / WHOLE as f64 - share).abs() < 1e-12
                 };
-                prop_assert!(flame.boxes.iter().filter(is_it).any(|one| one.colour == colour));
+                prop_assert!(flame.boxes.iter().filter(is_it).any(|one| one.color == color));
             }
         }
     }

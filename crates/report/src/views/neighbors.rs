@@ -1,7 +1,7 @@
 //! A function between its callers and what it calls.
 
 use pmuscope_profile::ModuleSummary;
-use pmuscope_profile::views::{Neighbour, Neighbours};
+use pmuscope_profile::views::{Neighbor, Neighbors};
 
 use super::place_text;
 use crate::number::{count, percent};
@@ -11,9 +11,9 @@ use crate::{Cell, Column, Paint, Style, Table};
 /// Callers above, the function in the middle, what it calls below; shares are of all samples of the
 /// event, `all` by weight. At most `rows` callers and callees each.
 #[must_use]
-pub fn neighbours_text(
+pub fn neighbors_text(
     name: &str,
-    found: &Neighbours,
+    found: &Neighbors,
     all: u64,
     modules: &[ModuleSummary],
     rows: Option<usize>,
@@ -25,9 +25,9 @@ pub fn neighbours_text(
         Column::text("function").shrink_to(NAME),
     ]);
     let share = |weight: u64| percent(weight as f64 / all.max(1) as f64, 2);
-    let mut side = |neighbours: &[Neighbour], arrow: &str, none: &str| {
-        let shown = rows.map_or(neighbours.len(), |most| most.min(neighbours.len()));
-        for one in &neighbours[..shown] {
+    let mut side = |neighbors: &[Neighbor], arrow: &str, none: &str| {
+        let shown = rows.map_or(neighbors.len(), |most| most.min(neighbors.len()));
+        for one in &neighbors[..shown] {
             let place = one.place.as_ref();
             let text = place.map_or(none.to_owned(), |place| place_text(place, modules));
             table.row([
@@ -36,7 +36,7 @@ pub fn neighbours_text(
                 Cell::new(format!("  {arrow} {text}")),
             ]);
         }
-        let rest = &neighbours[shown..];
+        let rest = &neighbors[shown..];
         if !rest.is_empty() {
             let weight = rest.iter().map(|one| one.sums.weight).sum();
             let samples = rest.iter().map(|one| one.sums.samples).sum();
@@ -65,11 +65,11 @@ mod tests {
     #[test]
     fn a_function_stands_between_callers_and_callees() {
         let sums = |samples| Sums { samples, weight: samples };
-        let one = |name: Option<&str>, samples| Neighbour {
+        let one = |name: Option<&str>, samples| Neighbor {
             place: name.map(|name| CallSite { function: Some(name.into()), module: 0 }),
             sums: sums(samples),
         };
-        let found = Neighbours {
+        let found = Neighbors {
             total: sums(80),
             callers: vec![one(Some("main"), 60), one(Some("retry"), 20)],
             callees: vec![
@@ -79,7 +79,7 @@ mod tests {
                 one(Some("b"), 3),
             ],
         };
-        let text = neighbours_text("parse", &found, 100, &modules(), Some(3), &Style::PLAIN);
+        let text = neighbors_text("parse", &found, 100, &modules(), Some(3), &Style::PLAIN);
         insta::assert_snapshot!(text);
     }
 }

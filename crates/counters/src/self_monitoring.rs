@@ -140,7 +140,7 @@ impl OwnGroup {
         let mut counts = [0; MAX_OWN_EVENTS];
         let mut times = None;
         for (count, page) in counts.iter_mut().zip(&self.pages) {
-            let seen = page::look(page)?;
+            let seen = page::read_page(page)?;
             *count = seen.count;
             times.get_or_insert((seen.missed_ns, seen.enabled_ns));
         }

@@ -1,4 +1,4 @@
-//! The neighbours of a function: who calls it, and what it calls.
+//! The neighbors of a function: who calls it, and what it calls.
 //!
 //! A recursive function comes several times in one stack. Each sample counts once, at the outermost
 //! time: its caller is who entered the recursion, what it calls there may be itself.
@@ -14,7 +14,7 @@ use crate::aggregate::Aggregate;
 
 /// A function that calls or is called.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Neighbour {
+pub struct Neighbor {
     /// The function; `None` for what is no function: nobody calls it, or it calls nothing more.
     pub place: Option<CallSite>,
     /// Samples on the way between the two.
@@ -23,22 +23,22 @@ pub struct Neighbour {
 
 /// A function with its callers and callees.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Neighbours {
+pub struct Neighbors {
     /// Samples in the function or under it.
     pub total: Sums,
     /// Who calls it, the heaviest first; they add up to `total`.
-    pub callers: Vec<Neighbour>,
+    pub callers: Vec<Neighbor>,
     /// What it calls, the heaviest first; `None` is the function's own. They add up to `total`.
-    pub callees: Vec<Neighbour>,
+    pub callees: Vec<Neighbor>,
 }
 
-/// Neighbours of all functions that `is_it` accepts, taken as one; `None` if no sample has any.
+/// Neighbors of all functions that `is_it` accepts, taken as one; `None` if no sample has any.
 #[must_use]
-pub fn neighbours(
+pub fn neighbors(
     counts: &Aggregate,
     event: u32,
     is_it: &dyn Fn(&CallSite) -> bool,
-) -> Option<Neighbours> {
+) -> Option<Neighbors> {
     let (place_of, places) = places(counts);
     let chosen: Vec<bool> = places.list.iter().map(is_it).collect();
     let mut total = Sums::default();
@@ -56,15 +56,15 @@ pub fn neighbours(
         callees.entry(at.checked_sub(1).map(|below| path[below])).or_default().add(sums);
     }
     let sorted = |found: FxHashMap<Option<u32>, Sums>| {
-        let neighbour = |(place, sums): (Option<u32>, Sums)| Neighbour {
+        let neighbor = |(place, sums): (Option<u32>, Sums)| Neighbor {
             place: place.map(|place| places.list[place as usize].clone()),
             sums,
         };
-        let mut found: Vec<Neighbour> = found.into_iter().map(neighbour).collect();
+        let mut found: Vec<Neighbor> = found.into_iter().map(neighbor).collect();
         found.sort_by(|a, b| b.sums.weight.cmp(&a.sums.weight).then_with(|| a.place.cmp(&b.place)));
         found
     };
-    (total.samples > 0).then(|| Neighbours {
+    (total.samples > 0).then(|| Neighbors {
         total,
         callers: sorted(callers),
         callees: sorted(callees),
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn by_name(found: &[Neighbour]) -> BTreeMap<Option<Option<String>>, u64> {
+    fn by_name(found: &[Neighbor]) -> BTreeMap<Option<Option<String>>, u64> {
         let name = |place: &CallSite| place.function.as_deref().map(str::to_owned);
         found.iter().map(|one| (one.place.as_ref().map(name), one.sums.weight)).collect()
     }
@@ -96,7 +96,7 @@ mod tests {
                 *callees.entry(named(below)).or_default() += sample.weight;
             }
             let is_it = |place: &CallSite| place.function.as_deref() == Some("f1");
-            match neighbours(&aggregate(&samples), 0, &is_it) {
+            match neighbors(&aggregate(&samples), 0, &is_it) {
                 Some(found) => {
                     prop_assert_eq!(by_name(&found.callers), callers);
                     prop_assert_eq!(by_name(&found.callees), callees);
