@@ -43,6 +43,7 @@ pub struct CostReport {
     /// CPU time, seconds.
     pub cpu_s: f64,
     /// Times that it was looked at.
+    #[serde(rename = "looks")]
     pub observations: u64,
     /// Pages asked for.
     pub pages_asked: u64,

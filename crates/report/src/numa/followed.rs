@@ -29,6 +29,7 @@ pub struct Followed<'a> {
     /// CPU seconds that looking took, all together.
     pub cost_s: f64,
     /// Looks, in the order of time.
+    #[serde(rename = "looks")]
     pub observations: &'a [Observation],
     /// Processes that could not be looked at, with the reason.
     pub refused: &'a BTreeMap<u32, String>,
