@@ -2,24 +2,20 @@
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stderr)]
 
-#[macro_use]
-mod say;
-
 mod commands;
-mod exit;
 mod flag_table;
 mod help;
 #[cfg(test)]
 mod interface;
 mod memory;
 mod perf_words;
-mod replace;
 mod signals;
-mod terminal;
 mod usage;
 mod version;
 
 use clap::Parser;
+use pmuscope_console::program::{self, ProgramInfo};
+use pmuscope_console::{exit, replace, say, terminal};
 
 use crate::commands::Command;
 
@@ -65,8 +61,9 @@ fn main() -> std::process::ExitCode {
     let words = commands::lab::of_first_process(std::env::args_os().collect(), std::process::id());
     let cli = match usage::parse(words) {
         Ok(cli) => cli,
-        Err(error) => return exit::of_usage(&error),
+        Err(error) => return usage::report(&error),
     };
+    program::set(ProgramInfo { commit: version::COMMIT, facts: Some(commands::facts) });
     replace::force(cli.force);
     say::set_verbose(cli.verbose > 0);
     terminal::set(cli.wide, cli.color);

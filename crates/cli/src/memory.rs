@@ -1,9 +1,8 @@
 //! How much memory a recording may make us take.
 
+use pmuscope_console::exit::bad_input;
 use pmuscope_machine::Machine;
 use pmuscope_perfdata::reader::{DEFAULT_MEMORY, limit_memory};
-
-use crate::exit::bad_input;
 
 /// Overrides what follows from the machine.
 const VARIABLE: &str = "PMUSCOPE_MEMORY";

@@ -3,9 +3,13 @@
 use std::error::Error as _;
 use std::ffi::OsString;
 use std::num::{IntErrorKind, ParseFloatError, ParseIntError};
+use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgMatches, Command, FromArgMatches as _};
+use pmuscope_console::exit::{self, Exit};
+use pmuscope_console::say;
+use pmuscope_report::escape_lines;
 
 use crate::{Cli, help, perf_words};
 
@@ -18,6 +22,23 @@ pub(crate) fn parse(words: Vec<OsString>) -> Result<Cli, clap::Error> {
     let (words, mut matches) = read(&command, words)?;
     old_spellings(&words, &matches).iter().for_each(|note| say!("note: {note}"));
     Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
+}
+
+/// clap's own messages: help and version are not errors.
+pub(crate) fn report(error: &clap::Error) -> ExitCode {
+    match perf_words::hint(error).or_else(|| wrong_value(error)) {
+        Some(hint) => say!("error: {}", escape_lines(&hint)),
+        None => {
+            let printed = error.print();
+            // Help that nobody gets is not done; what goes wrong with stderr, nobody would see.
+            if let Err(failed) = printed.map_err(anyhow::Error::new)
+                && !error.use_stderr()
+            {
+                return exit::report(&failed.context("cannot write to standard output"));
+            }
+        }
+    }
+    if error.use_stderr() { Exit::BadInput.into() } else { Exit::Done.into() }
 }
 
 /// What clap finds, with perf's words for the same in ours: `annotate F` is `report --annotate F`, and flags that ask
@@ -181,4 +202,30 @@ pub(crate) fn wrong_value(error: &clap::Error) -> Option<String> {
         return Some(format!("{name} {value}: {why}"));
     }
     Some(format!("{name} {value}: {why}. Try: {next}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use crate::Cli;
+
+    /// A value that may be left out must not be the next word: that may be the command to run.
+    #[test]
+    fn every_optional_value_needs_an_equals_sign() {
+        fn wrong(command: &clap::Command, found: &mut Vec<String>) {
+            let is_optional = |arg: &&clap::Arg| {
+                let values = arg.get_num_args().unwrap_or_default();
+                !arg.is_positional() && values.takes_values() && values.min_values() == 0
+            };
+            let wrongs = command.get_arguments().filter(is_optional);
+            let wrongs = wrongs.filter(|arg| !arg.is_require_equals_set());
+            found.extend(wrongs.map(|arg| format!("{} {arg}", command.get_name())));
+            command.get_subcommands().for_each(|below| wrong(below, found));
+        }
+        let (mut command, mut found) = (Cli::command(), Vec::new());
+        command.build();
+        wrong(&command, &mut found);
+        assert_eq!(found, [""; 0]);
+    }
 }

@@ -4,6 +4,9 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::Path;
 
+use pmuscope_console::exit::{Exit, bad_input};
+use pmuscope_console::output::Form;
+use pmuscope_console::say;
 use pmuscope_profile::aggregate::FunctionId;
 use pmuscope_profile::views::{Sampled, inlined_into, sampled};
 use pmuscope_profile::{Annotation, Detail, GroupBy, ModuleSummary, Options, Profile};
@@ -13,8 +16,6 @@ use pmuscope_symbols::Symbolizer;
 
 use super::empty;
 use super::load::{LoadArgs, LoadRequest, is_whole};
-use super::output::Form;
-use crate::exit::{Exit, bad_input};
 
 /// Names that an error lists.
 const MOST: usize = 8;

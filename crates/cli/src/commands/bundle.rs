@@ -5,6 +5,9 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use pmuscope_console::exit::{Exit, bad_input};
+use pmuscope_console::output::wrote_with;
+use pmuscope_console::replace::replace;
 use pmuscope_machine::{AtomicFile, FileKind};
 use pmuscope_perfdata::reader::{FileState, RecordingFile};
 use pmuscope_profile::{Collected, GroupBy, Options, Unwinding, available_threads};
@@ -12,10 +15,7 @@ use pmuscope_report::number::{bytes, counted};
 use pmuscope_symbols::Bundle;
 
 use crate::commands::input::InputArgs;
-use crate::commands::output::wrote_with;
 use crate::commands::symbols::SymbolArgs;
-use crate::exit::{Exit, bad_input};
-use crate::replace::replace;
 
 /// Size of the header of a seekable perf.data file, which is its second word; a stream has 16 there.
 const FILE_HEADER: u64 = 104;

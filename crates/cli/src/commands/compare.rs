@@ -3,11 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use pmuscope_console::exit::{Exit, bad_input};
+use pmuscope_console::output::{Form, Format, OutputArgs};
 use pmuscope_measure::compare::{Explain, Options, column_names, compare, trend};
 use pmuscope_measure::{RunFile, load};
-
-use crate::commands::output::{Form, Format, OutputArgs, forms};
-use crate::exit::{Exit, bad_input};
 
 /// Flags of `pmuscope compare`.
 #[derive(Debug, clap::Args)]
@@ -58,7 +57,7 @@ pub(crate) struct Args {
     tsv: bool,
 }
 
-forms!(CompareFormats: Text Json Csv Tsv Html, "pmuscope/compare/2 or trend/1");
+pmuscope_console::forms!(CompareFormats: Text Json Csv Tsv Html, "pmuscope/compare/2 or trend/1");
 
 impl Args {
     fn form(&self) -> anyhow::Result<Form> {

@@ -1,5 +1,8 @@
 //! `pmuscope report --by branch`, `--by mem` and `--by data`: what samples carry beside an address.
 
+use pmuscope_console::exit::Exit;
+use pmuscope_console::output::Form;
+use pmuscope_console::say;
 use pmuscope_perfdata::reader::{FileState, Reader, RecordingFile};
 use pmuscope_profile::views::{accesses, branches, data_addresses};
 use pmuscope_profile::{GroupBy, Options, TasksBy};
@@ -9,9 +12,7 @@ use pmuscope_symbols::Symbolizer;
 use super::empty;
 use super::filter::FilterArgs;
 use super::load::{LoadRequest, load};
-use super::output::Form;
 use super::progress::Shown;
-use crate::exit::Exit;
 
 /// What of samples is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,6 +5,10 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
+use pmuscope_console::exit::{Exit, bad_input};
+use pmuscope_console::limit::Limit;
+use pmuscope_console::output::{Form, Format, OutputArgs};
+use pmuscope_console::say;
 use pmuscope_profile::diff::{Order, diff};
 use pmuscope_profile::export::{folded, sources};
 use pmuscope_profile::{GroupBy, Intervals, Options, Profile, metrics};
@@ -13,10 +17,7 @@ use pmuscope_report::{DiffView, MetricsDiffView, escape, kept_text};
 use super::choice::one_of;
 use super::empty;
 use super::load::{LoadArgs, LoadRequest, is_whole};
-use super::output::{Form, Format, OutputArgs, forms};
-use super::report::Limit;
 use super::windows::{self, WindowArgs, chosen};
-use crate::exit::{Exit, bad_input};
 
 /// Rows of a table where no limit is given.
 const DEFAULT_ROWS: usize = 25;
@@ -71,7 +72,7 @@ pub(crate) struct Args {
     windows: WindowArgs,
 }
 
-forms!(DiffFormats: Text Json Csv Tsv Folded Svg Html, "pmuscope/diff/1 or metrics-diff/1");
+pmuscope_console::forms!(DiffFormats: Text Json Csv Tsv Folded Svg Html, "pmuscope/diff/1 or metrics-diff/1");
 
 /// Values of `--sort`.
 const ORDERS: [(&str, &str, Order); 2] = [("share", "", Order::Share), ("total", "", Order::Total)];

@@ -1,5 +1,7 @@
 //! `pmuscope doctor`.
 
+use pmuscope_console::exit::{Exit, bad_input, not_possible};
+use pmuscope_console::output::OutputArgs;
 use pmuscope_machine::capabilities::capabilities;
 use pmuscope_machine::probe::{self, Probes};
 use pmuscope_machine::{Facts, Machine, place};
@@ -8,11 +10,9 @@ use pmuscope_report::doctor::{self, Diagnosis};
 
 use crate::commands::choice::one_of;
 use crate::commands::duration;
-use crate::commands::output::{OutputArgs, forms};
 use crate::commands::strobe_check;
-use crate::exit::{Exit, bad_input, not_possible};
 
-forms!(DoctorFormats: Text Json, "pmuscope/doctor/1");
+pmuscope_console::forms!(DoctorFormats: Text Json, "pmuscope/doctor/1");
 
 /// Flags of `pmuscope doctor`.
 #[derive(Debug, clap::Args)]

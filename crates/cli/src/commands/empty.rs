@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use pmuscope_console::say;
 use pmuscope_perfdata::reader::{RecordingFile, Tally};
 use pmuscope_profile::Counting;
 use pmuscope_profile::{

@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use pmuscope_console::exit::{bad_input, not_possible};
+use pmuscope_console::say;
 use pmuscope_events::MachineCatalog;
 use pmuscope_events::lists::{Identity, ListError, Lists, user_lists};
 use pmuscope_machine::{Machine, user_cache};
-
-use crate::exit::{bad_input, not_possible};
 
 /// Where event lists are looked for.
 #[derive(Debug, Clone, Default, clap::Args)]

@@ -3,13 +3,14 @@
 use std::path::PathBuf;
 
 use clap::Subcommand;
+use pmuscope_console::exit::{Exit, bad_input};
+use pmuscope_console::say;
 use pmuscope_events::lists::{Identity, Imported, import};
 use pmuscope_machine::Machine;
 use pmuscope_report::escape;
 use pmuscope_report::number::counted;
 
 use super::event_lists;
-use crate::exit::{Exit, bad_input};
 use crate::terminal;
 
 /// Flags of `pmuscope events`.

@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
+use pmuscope_console::output::Output;
 use pmuscope_machine::FileKind;
 use pmuscope_measure::RunFile;
 use pmuscope_measure::compare::{Options, compare};
 use pmuscope_report::figures_page;
 
-use super::output::Output;
 use crate::version::COMMIT;
 
 /// Writes the page.

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
+use pmuscope_console::exit::bad_input;
 use pmuscope_machine::CpuSet;
 use pmuscope_perfdata::reader::{Event, Metadata, Record, RecordingFile};
 use pmuscope_profile::{Filter, available_threads};
 use pmuscope_report::{escape, escape_bytes};
 
 use super::times::Times;
-use crate::exit::bad_input;
 
 /// Flags that leave something out.
 #[derive(Debug, Clone, Default, clap::Args)]

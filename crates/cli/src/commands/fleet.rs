@@ -9,7 +9,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::exit::{Exit, not_possible};
+use pmuscope_console::exit::{Exit, not_possible};
 
 /// The program.
 const PROGRAM: &str = "pmuscope-fleet";

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use clap::{CommandFactory as _, Subcommand, ValueEnum};
 use clap_complete::Generator as _;
+use pmuscope_console::exit::{Exit, bad_input};
 
-use crate::exit::{Exit, bad_input};
 use crate::{Cli, flag_table};
 
 /// Flags of `pmuscope generate`.

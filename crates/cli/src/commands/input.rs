@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::exit::bad_input;
+use pmuscope_console::exit::bad_input;
 
 /// What is read where no file is named: our own recording, else perf's.
 const DEFAULTS: [&str; 2] = ["pmuscope.data", "perf.data"];

@@ -4,6 +4,9 @@ use std::collections::HashMap;
 use std::io;
 
 use pmuscope_abi::{Attr, AttrFlags, OpenFlags};
+use pmuscope_console::exit::{Exit, bad_input, not_possible};
+use pmuscope_console::output::OutputArgs;
+use pmuscope_console::say;
 use pmuscope_counters::{Host, Kernel, errno_name, open_refusal};
 use pmuscope_events::inventory::{Offer, OfferGroup, inventory, of_other_cpus};
 use pmuscope_events::{Event, MachineCatalog};
@@ -12,15 +15,13 @@ use pmuscope_report::{Here, ListView, escape, number};
 use regex::RegexBuilder;
 
 use super::event_lists::EventListArgs;
-use crate::commands::output::{OutputArgs, forms};
-use crate::exit::{Exit, bad_input, not_possible};
 
 /// This process.
 const SELF: i32 = 0;
 /// Any process, or any CPU.
 const ANY: i32 = -1;
 
-forms!(ListFormats: Text Json Csv Tsv, "pmuscope/list/1");
+pmuscope_console::forms!(ListFormats: Text Json Csv Tsv, "pmuscope/list/1");
 
 /// Categories of perf list, which are shown whole instead of by name.
 const CATEGORIES: [(&str, OfferGroup); 10] = [

@@ -1,5 +1,9 @@
 //! `pmuscope metrics`.
 
+use pmuscope_console::exit::{Exit, bad_input};
+use pmuscope_console::limit::Limit;
+use pmuscope_console::output::{Form, Format, OutputArgs};
+use pmuscope_console::say;
 use pmuscope_machine::FileKind;
 use pmuscope_perfdata::reader::RecordingFile;
 use pmuscope_profile::windows::{By, Windows};
@@ -11,11 +15,8 @@ use pmuscope_report::{
 use super::filter::FilterArgs;
 use super::input::InputArgs;
 use super::metrics_flame;
-use super::output::{Form, Format, OutputArgs, forms};
-use super::report::Limit;
 use super::symbols::SymbolArgs;
 use super::windows::{WindowArgs, chosen, is_whole};
-use crate::exit::{Exit, bad_input};
 use crate::version::COMMIT;
 
 /// Rows of a table where no limit is given.
@@ -67,7 +68,7 @@ pub(crate) struct Args {
     symbols: SymbolArgs,
 }
 
-forms!(MetricsFormats: Text Json Csv Tsv Html Svg, "pmuscope/metrics/1");
+pmuscope_console::forms!(MetricsFormats: Text Json Csv Tsv Html Svg, "pmuscope/metrics/1");
 
 impl Args {
     fn form(&self) -> anyhow::Result<Form> {

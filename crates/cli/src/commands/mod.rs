@@ -1,7 +1,6 @@
 //! One file per command: its flags, and their conversion into options of a crate.
 
 mod annotate;
-mod answer;
 mod bench;
 mod bundle;
 mod choice;
@@ -14,6 +13,7 @@ mod duration;
 mod empty;
 mod event_lists;
 mod events;
+mod exports;
 mod figures_page;
 mod filter;
 mod fleet;
@@ -25,7 +25,6 @@ mod load;
 mod metrics;
 mod metrics_flame;
 mod numa;
-mod output;
 mod program;
 mod progress;
 mod record;
@@ -49,8 +48,9 @@ mod workload_memory;
 mod workload_regions;
 
 use clap::Subcommand;
+use pmuscope_console::exit::Exit;
 
-use crate::exit::Exit;
+pub(crate) use self::doctor::facts;
 
 /// What pmuscope can do.
 #[derive(Debug, Subcommand)]

@@ -6,10 +6,9 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use pmuscope_console::exit::{Exit, failure};
 use pmuscope_counters::CountersError;
 use pmuscope_counters::spawn::{HeldChild, Status};
-
-use crate::exit::{Exit, failure};
 
 /// Why it cannot be started, with the status that env(1) would have.
 pub(super) fn not_started(error: &CountersError) -> anyhow::Error {

@@ -1,14 +1,18 @@
 //! `pmuscope report`.
 
 use std::path::Path;
-use std::str::FromStr;
 
+use pmuscope_console::exit::{Exit, bad_input};
+use pmuscope_console::limit::Limit;
+use pmuscope_console::output::{Form, Format, OutputArgs};
+use pmuscope_console::say;
 use pmuscope_profile::export::Source;
 use pmuscope_profile::{Detail, Intervals, Options};
 use pmuscope_report::{
     RECORDING_SCHEMA, RecordingReport, RowLimits, Summary, kept_text, modules_text, recording_text,
 };
 
+use super::exports;
 use crate::commands::annotate::AnnotateArgs;
 use crate::commands::details;
 use crate::commands::empty;
@@ -16,9 +20,6 @@ use crate::commands::input::InputArgs;
 use crate::commands::load::{LoadArgs, LoadRequest, is_whole};
 use crate::commands::views::{View, ViewArgs};
 use crate::commands::waits;
-use crate::exit::{Exit, bad_input};
-
-use super::output::{self, Form, Format, OutputArgs, forms};
 
 /// Flags of `pmuscope report`.
 #[derive(Debug, clap::Args)]
@@ -58,36 +59,7 @@ pub(crate) struct Args {
     load: LoadArgs,
 }
 
-forms!(ReportFormats: Text Json Csv Tsv Folded Svg Html Pprof Firefox, "pmuscope/report/1");
-
-/// A number of rows.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Limit {
-    All,
-    Rows(usize),
-}
-
-impl FromStr for Limit {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        if text == "all" {
-            return Ok(Self::All);
-        }
-        text.parse().map(Self::Rows).map_err(|_| "use a number of rows or \"all\"".into())
-    }
-}
-
-impl Limit {
-    /// Rows to show; `default` where no limit is given.
-    pub(super) fn rows(limit: Option<Self>, default: Option<usize>) -> Option<usize> {
-        match limit {
-            Some(Self::All) => None,
-            Some(Self::Rows(rows)) => Some(rows),
-            None => default,
-        }
-    }
-}
+pmuscope_console::forms!(ReportFormats: Text Json Csv Tsv Folded Svg Html Pprof Firefox, "pmuscope/report/1");
 
 impl Args {
     fn form(&self) -> anyhow::Result<Form> {
@@ -174,8 +146,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         Some(view) => (view.apart(), view.options()),
         None => {
             let totals = format == Format::Json;
-            let detail = if args.annotate.is_asked() { Detail::Address } else { format.detail() };
-            (format.apart(), Options { rows, intervals, totals, detail })
+            let detail =
+                if args.annotate.is_asked() { Detail::Address } else { exports::detail(format) };
+            (exports::group_by(format), Options { rows, intervals, totals, detail })
         }
     };
     let needs_lines = args.annotate.is_asked() || view.as_ref().is_some_and(View::needs_lines);
@@ -195,7 +168,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         let (source, summary) = (Source::new(&profile), Summary::new(&profile, &file));
         let code = args.annotate.of_page(&profile, &mut symbolizer)?;
         form.output.write(format.kind(), |out| {
-            output::write(format, &source, &summary, limits, &code, out)
+            exports::write(format, &source, &summary, limits, &code, out)
         })?;
         return Ok(exit);
     }
@@ -204,7 +177,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         return Ok(exit);
     }
     let text = if format == Format::Json {
-        form.begun.json(
+        form.invocation.json(
             RECORDING_SCHEMA,
             None,
             &exit,

@@ -9,6 +9,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Context as _;
 use clap::builder::ArgPredicate;
+use pmuscope_console::exit::{Exit, bad_input, beside, not_possible};
+use pmuscope_console::output::{Format, Formats, OutputArgs, wrote};
+use pmuscope_console::say;
 use pmuscope_counters::Host;
 use pmuscope_counters::spawn::Status;
 use pmuscope_events::Event;
@@ -34,12 +37,10 @@ use super::counting::{
 };
 use super::doctor;
 use super::event_lists::{EventListArgs, catalog};
-use super::output::{Format, Formats, OutputArgs, wrote};
 use super::program;
 use super::target::{COMMAND, RUNNING, TargetArgs, WHILE, describe};
 use super::versus::{VersusArgs, name_arms};
 use crate::commands::duration;
-use crate::exit::{Exit, bad_input, beside, not_possible};
 use crate::replace;
 use crate::signals::stop_pipe;
 use crate::terminal;
@@ -437,7 +438,10 @@ impl Stat<'_> {
         let fewer = done < planned && (is_command || self.args.repeat > 1);
         // Of our own choice nobody asked for what the machine does not have.
         let refused = (last.refused || !self.absent.is_empty()) && !self.args.event.is_empty();
-        let exit = Exit::of(last.status, refused || fewer || !file.notices.is_empty());
+        let exit = Exit::of(
+            last.status.map(|status| status.shell()),
+            refused || fewer || !file.notices.is_empty(),
+        );
         if fewer && is_command {
             file.why = Some("interrupted".to_owned());
         } else {

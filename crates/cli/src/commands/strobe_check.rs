@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use pmuscope_console::exit::{Exit, not_possible};
+use pmuscope_console::say;
 use pmuscope_counters::Host;
 use pmuscope_events::{MachineCatalog, parse};
 use pmuscope_machine::Machine;
@@ -13,7 +15,6 @@ use pmuscope_recorder::{
 
 use super::record::print::kind_of_windows;
 use super::record::strobe::without_pmu;
-use crate::exit::{Exit, not_possible};
 use crate::signals::Stop;
 use crate::terminal;
 

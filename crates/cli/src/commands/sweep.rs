@@ -5,6 +5,8 @@ use std::os::fd::AsFd as _;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use pmuscope_console::exit::{Exit, bad_input, failure, not_possible};
+use pmuscope_console::say;
 use pmuscope_counters::Host;
 use pmuscope_events::metrics::Metrics;
 use pmuscope_events::topdown::{Fitted, fit, methods};
@@ -26,7 +28,6 @@ use super::program;
 use super::target::{COMMAND, RUNNING, TargetArgs, describe};
 use super::versus::{VersusArgs, name_arms};
 use crate::commands::duration;
-use crate::exit::{Exit, bad_input, failure, not_possible};
 use crate::signals::stop_pipe;
 use crate::terminal;
 

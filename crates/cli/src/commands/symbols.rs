@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
+use pmuscope_console::exit::{bad_input, not_possible};
+use pmuscope_console::say;
 use pmuscope_perfdata::reader::RecordingFile;
 use pmuscope_symbols::{
     Bundle, BundleError, Options, Sources, Symbolizer, debuginfod_available, user_cache,
 };
-
-use crate::exit::{bad_input, not_possible};
 
 /// Where symbols may come from.
 #[derive(Debug, clap::Args)]

@@ -6,9 +6,8 @@
 
 use std::ffi::OsString;
 
+use pmuscope_console::exit::bad_input;
 use pmuscope_machine::{CpuSet, Target};
-
-use crate::exit::bad_input;
 
 /// Everything on all CPUs: `-a`.
 pub(super) const ALL_CPUS: u8 = 1;

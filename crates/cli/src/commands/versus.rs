@@ -2,10 +2,10 @@
 
 use std::ffi::OsString;
 
+use pmuscope_console::exit::bad_input;
 use pmuscope_measure::{RunFile, arms};
 
 use super::program;
-use crate::exit::bad_input;
 
 /// The flag.
 #[derive(Debug, Clone, clap::Args)]

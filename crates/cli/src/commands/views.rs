@@ -4,6 +4,8 @@
 use std::cmp::Reverse;
 use std::str::FromStr;
 
+use pmuscope_console::exit::bad_input;
+use pmuscope_console::output::Format;
 use pmuscope_profile::aggregate::Aggregate;
 use pmuscope_profile::views::{
     Balance, CallSite, Dimension, Direction, SideRow, balance, call_tree, neighbors, rows,
@@ -22,8 +24,6 @@ use serde::Serialize;
 use crate::commands::choice::one_of;
 use crate::commands::details::Details;
 use crate::commands::filter::nodes;
-use crate::commands::output::Format;
-use crate::exit::bad_input;
 
 /// Smallest share of a line in a call tree where no limit is given.
 const TREE_SHARE: f64 = 0.005;

@@ -3,6 +3,9 @@
 
 use std::path::Path;
 
+use pmuscope_console::exit::{Exit, bad_input};
+use pmuscope_console::output::{Form, Format};
+use pmuscope_console::say;
 use pmuscope_perfdata::reader::RecordingFile;
 use pmuscope_profile::export::Source;
 use pmuscope_profile::waits::{CollectedWaits, WaitBy, Waits};
@@ -10,9 +13,8 @@ use pmuscope_profile::{Filter, Intervals, Options, Unwinding};
 use pmuscope_report::{RowLimits, WaitsView, waits_summary};
 use pmuscope_symbols::Symbolizer;
 
+use super::exports;
 use super::load::{LoadArgs, is_whole};
-use super::output::{self, Form, Format};
-use crate::exit::{Exit, bad_input};
 
 /// Reads the waits of the recording at `path` and writes them.
 pub(super) fn show(
@@ -46,7 +48,7 @@ pub(super) fn show(
     if !format.is_of_a_table() {
         let (source, summary) = (Source::new(&waits.profile), waits_summary(&view));
         form.output.write(format.kind(), |out| {
-            output::write(format, &source, &summary, limits, &[], out)
+            exports::write(format, &source, &summary, limits, &[], out)
         })?;
         return Ok(exit);
     }
@@ -70,7 +72,7 @@ fn read(
         symbolizer.add_jit_dump(*pid, dump.clone());
     }
     // Files have rows of their own.
-    let options = Options { detail: format.detail(), ..Options::COUNTS };
+    let options = Options { detail: exports::detail(format), ..Options::COUNTS };
     Ok(collected
         .waits(&reader, &running, options, &mut |requests| symbolizer.resolve_all(requests))?)
 }

@@ -2,16 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
+use pmuscope_console::exit::{Exit, bad_input};
+use pmuscope_console::invocation::Invocation;
+use pmuscope_console::limit::Limit;
+use pmuscope_console::output::{Form, Format, needs_a_file, of_form};
 use pmuscope_perfdata::reader::FileState;
 use pmuscope_profile::hits::{Hits, HitsError, Options};
 use pmuscope_report::{WatchLimits, WatchView};
 
-use super::answer::Invocation;
-use super::output::{Form, Format, needs_a_file, of_form};
-use super::report::Limit;
 use super::symbols::SymbolArgs;
 use super::windows::WithDumps;
-use crate::exit::{Exit, bad_input};
 
 /// `--json`, `--csv` and `--html`, as every command has them; `-o` is the command's own.
 #[derive(Debug, Clone, Default)]
@@ -160,7 +160,7 @@ pub(crate) fn tell(
     let exit = if is_whole { exit } else { exit.with_missing() };
     let file = kept.then(|| path.to_string_lossy());
     for form in forms {
-        let form = Form { begun, ..form };
+        let form = Form { invocation: begun, ..form };
         let view = WatchView::new(&hits, file.as_deref(), args.limits(form.format));
         form.show(&view, &exit)?;
     }

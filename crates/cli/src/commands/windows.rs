@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use pmuscope_console::exit::bad_input;
 use pmuscope_events::metrics::{Metric, Metrics};
 use pmuscope_perfdata::reader::{FileState, RecordingFile};
 use pmuscope_profile::windows::{Attribution, By, Options, Windows, WindowsError};
@@ -13,7 +14,6 @@ use pmuscope_symbols::{Request, Resolved, Symbolizer};
 use super::choice::one_of;
 use super::filter::FilterArgs;
 use super::symbols::SymbolArgs;
-use crate::exit::bad_input;
 
 /// How windows become rows.
 #[derive(Debug, clap::Args)]

@@ -8,6 +8,9 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Subcommand;
+use pmuscope_console::exit::{Exit, bad_input, failure};
+use pmuscope_console::output::Output;
+use pmuscope_console::say;
 use pmuscope_machine::FileKind;
 use pmuscope_report::number::counted;
 use pmuscope_report::to_json;
@@ -17,10 +20,8 @@ use pmuscope_workloads::{
 };
 
 use crate::commands::duration;
-use crate::commands::output::Output;
 use crate::commands::workload_memory;
 use crate::commands::workload_regions::CountArgs;
-use crate::exit::{Exit, bad_input, failure};
 use crate::terminal;
 
 /// Flags of `pmuscope workload`.

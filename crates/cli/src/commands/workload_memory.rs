@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::Context as _;
+use pmuscope_console::exit::{Exit, bad_input, failure};
 use pmuscope_machine::MemoryPolicy;
 use pmuscope_workloads::memory::{
     self, Access, FirstTouch, Init, Options, Order, Sizes, Thp, parse_tasks,
@@ -11,7 +12,6 @@ use pmuscope_workloads::{MemoryFacts, MemoryThread, WorkloadError, WorkloadFacts
 
 use crate::commands::duration;
 use crate::commands::record::size;
-use crate::exit::{Exit, bad_input, failure};
 
 /// Flags of `pmuscope workload memory`.
 #[derive(Debug, clap::Args)]

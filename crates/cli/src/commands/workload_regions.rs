@@ -4,11 +4,10 @@
 use std::thread;
 
 use anyhow::Context as _;
+use pmuscope_console::exit::{bad_input, not_possible};
 use pmuscope_machine::{CpuSet, place};
 use pmuscope_region::{CounterSet, Options, Region, RegionError, Report, Unit};
 use pmuscope_workloads::exact;
-
-use crate::exit::{bad_input, not_possible};
 
 /// How the loop is counted.
 #[derive(Debug, clap::Args)]

@@ -5,12 +5,12 @@ use std::num::NonZeroUsize;
 use clap::Subcommand;
 use pmuscope_bench::breakpoint::{enable::EnableBench, hit::HitBench, thread::ThreadBench};
 use pmuscope_bench::{Benchmark, Repetition};
+use pmuscope_console::exit::Exit;
 use pmuscope_counters::Host;
 use pmuscope_report::BenchKind;
 
 use super::runs::RunOutputArgs;
 use super::{BenchJob, Here, not_measured};
-use crate::exit::Exit;
 
 /// Flags of `pmuscope bench breakpoint`.
 #[derive(Debug, clap::Args)]

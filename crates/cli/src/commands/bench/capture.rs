@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use pmuscope_bench::Repetition;
 use pmuscope_bench::capture::{CaptureBench, Options, Workload, arms};
+use pmuscope_console::exit::{Exit, failure};
 use pmuscope_machine::Facts;
 use pmuscope_measure::{Extract, metric};
 use pmuscope_report::BenchKind;
@@ -13,7 +14,6 @@ use pmuscope_report::BenchKind;
 use super::runs::RunOutputArgs;
 use super::{BenchJob, Here, not_measured, this_program};
 use crate::commands::duration;
-use crate::exit::{Exit, failure};
 
 /// Flags of `pmuscope bench capture`.
 #[derive(Debug, clap::Args)]

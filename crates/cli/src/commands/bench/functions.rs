@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use pmuscope_bench::functions::{FunctionsBench, Options, arms};
 use pmuscope_bench::{BenchError, Repetition};
+use pmuscope_console::exit::{Exit, failure};
 use pmuscope_machine::Facts;
 use pmuscope_measure::Labels;
 use pmuscope_report::BenchKind;
@@ -12,7 +13,6 @@ use pmuscope_report::BenchKind;
 use super::runs::RunOutputArgs;
 use super::{BenchJob, Here, not_measured, this_program};
 use crate::commands::duration;
-use crate::exit::{Exit, failure};
 
 /// Flags of `pmuscope bench functions`.
 #[derive(Debug, clap::Args)]

@@ -2,6 +2,7 @@
 
 use pmuscope_bench::Repetition;
 use pmuscope_bench::memory::{MemoryBench, Options, bytes_by_default};
+use pmuscope_console::exit::{Exit, failure};
 use pmuscope_report::BenchKind;
 use pmuscope_workloads::memory::{Access, Thp};
 
@@ -9,7 +10,6 @@ use super::runs::RunOutputArgs;
 use super::{BenchJob, Here, this_program};
 use crate::commands::duration;
 use crate::commands::record::size;
-use crate::exit::{Exit, failure};
 
 /// Flags of `pmuscope bench memory`.
 #[derive(Debug, clap::Args)]

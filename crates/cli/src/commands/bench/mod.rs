@@ -24,9 +24,9 @@ use pmuscope_report::BenchKind;
 use self::runs::{PreflightCpus, RunOutput, begin, tell_concerns};
 use crate::commands::counting::{CountingProgress, refused};
 use crate::commands::doctor;
-use crate::commands::output::{Formats, OutputArgs};
-use crate::exit::{Exit, failure};
 use crate::signals::stop_pipe;
+use pmuscope_console::exit::{Exit, failure};
+use pmuscope_console::output::{Formats, OutputArgs};
 
 /// Flags of `pmuscope bench`.
 #[derive(Debug, clap::Args)]

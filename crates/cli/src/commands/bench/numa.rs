@@ -9,6 +9,8 @@ use pmuscope_bench::numa::{
     self, Fitted, NumaBench, Options, Policy, ProgramBench, Suite, Test, UsableNodes, named, own,
 };
 use pmuscope_bench::{Benchmark, Repetition};
+use pmuscope_console::exit::{Exit, failure};
+use pmuscope_console::say;
 use pmuscope_machine::place::affinity;
 use pmuscope_machine::{Machine, Topology};
 use pmuscope_measure::Extract;
@@ -19,7 +21,6 @@ use super::runs::RunOutputArgs;
 use super::{BenchJob, Here, this_program};
 use crate::commands::duration;
 use crate::commands::record::size;
-use crate::exit::{Exit, failure};
 
 /// Flags of `pmuscope bench numa`.
 #[derive(Debug, clap::Args)]

@@ -2,6 +2,7 @@
 
 use pmuscope_bench::Repetition;
 use pmuscope_bench::region::RegionBench;
+use pmuscope_console::exit::{Exit, failure};
 use pmuscope_events::Event;
 use pmuscope_machine::Machine;
 use pmuscope_report::BenchKind;
@@ -10,7 +11,6 @@ use super::runs::RunOutputArgs;
 use super::{BenchJob, Here, not_measured};
 use crate::commands::counting::Asked;
 use crate::commands::event_lists::{EventListArgs, catalog};
-use crate::exit::{Exit, failure};
 
 /// What is counted where nothing is said: a PMU's counters can be read in user space.
 const HARDWARE: &str = "instructions:u,cycles:u";

@@ -2,6 +2,7 @@
 
 use pmuscope_bench::Repetition;
 use pmuscope_bench::ring::RingBench;
+use pmuscope_console::exit::{Exit, failure};
 use pmuscope_counters::Host;
 use pmuscope_report::BenchKind;
 use pmuscope_workloads::ring::Mode;
@@ -9,7 +10,6 @@ use pmuscope_workloads::ring::Mode;
 use super::runs::RunOutputArgs;
 use super::{BenchJob, Here, this_program};
 use crate::commands::counting::by_default;
-use crate::exit::{Exit, failure};
 
 /// Flags of `pmuscope bench ring`.
 #[derive(Debug, clap::Args)]

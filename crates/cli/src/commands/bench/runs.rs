@@ -4,18 +4,19 @@
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+use pmuscope_console::exit::{Exit, failure};
+use pmuscope_console::output::{Formats, Output, OutputArgs, Results, wrote};
+use pmuscope_console::replace::{check_table, replace};
+use pmuscope_console::say;
+use pmuscope_console::say::is_verbose;
 use pmuscope_machine::{CpuSet, Facts, FileKind, Machine};
 use pmuscope_measure::{Concern, MeasureError, Program, RunFile, can_save, save};
 use pmuscope_report::{Style, Tool, figures_delimited, figures_head, to_json};
 
 use crate::commands::figures_page;
-use crate::commands::output::{Formats, Output, OutputArgs, Results, forms, wrote};
-use crate::exit::{Exit, failure};
-use crate::replace::{check_table, replace};
-use crate::say::is_verbose;
 use crate::terminal;
 
-forms!(RunFormats: Text Json Csv Tsv Html, "pmuscope/runs/1");
+pmuscope_console::forms!(RunFormats: Text Json Csv Tsv Html, "pmuscope/runs/1");
 
 /// Where results of runs go.
 pub(in crate::commands) type RunOutputArgs = OutputArgs<RunFormats>;
@@ -139,7 +140,7 @@ pub(in crate::commands) fn begin(
 ) -> anyhow::Result<RunFile> {
     let Tool { name, version } = Tool::PMUSCOPE;
     let tool = Program { name: name.to_owned(), version: version.to_owned() };
-    let command = crate::commands::answer::command_line();
+    let command = pmuscope_console::invocation::command_line();
     let mut file = RunFile::new(tool, command, SystemTime::now());
     let mut environment = machine.environment().map_err(|error| {
         failure(Exit::NotPossible, format!("cannot read what makes times vary here: {error}"))

@@ -6,6 +6,8 @@ use std::time::Duration;
 use anyhow::Context as _;
 use pmuscope_bench::Repetition;
 use pmuscope_bench::slots::{ACCOUNTS, Options, SlotsBench};
+use pmuscope_console::exit::{Exit, failure};
+use pmuscope_console::output::{Output, OutputArgs};
 use pmuscope_counters::Host;
 use pmuscope_machine::FileKind;
 use pmuscope_report::{BenchKind, slots_page, slots_svg};
@@ -15,11 +17,9 @@ use pmuscope_watch::slots::{Layout, Slots};
 use super::runs::RunOutput;
 use super::{BenchJob, Here};
 use crate::commands::duration;
-use crate::commands::output::{Output, OutputArgs, forms};
-use crate::exit::{Exit, failure};
 use crate::version::COMMIT;
 
-forms!(SlotsFormats: Text Json Csv Tsv Html Svg, "pmuscope/runs/1");
+pmuscope_console::forms!(SlotsFormats: Text Json Csv Tsv Html Svg, "pmuscope/runs/1");
 
 /// Flags of `pmuscope bench slots`.
 #[derive(Debug, clap::Args)]

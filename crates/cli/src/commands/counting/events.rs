@@ -1,11 +1,11 @@
 //! The events of `-e`: those that the machine has, and why it does not have the others.
 
+use pmuscope_console::exit::bad_input;
 use pmuscope_events::{Catalog, Event, EventError, Group, parse};
 use pmuscope_machine::{Machine, Pmu};
 
 use crate::commands::event_lists::{EventListArgs, catalog};
 use crate::commands::record::events::with_list;
-use crate::exit::bad_input;
 
 /// What is counted where nothing is said, as far as the machine has it: perf's own choice.
 const SOFTWARE: &str = "task-clock,context-switches,cpu-migrations,page-faults";

@@ -7,18 +7,17 @@ mod user_mode;
 
 use std::path::PathBuf;
 
+pub(super) use events::{Absent, Asked, by_default};
+use pmuscope_console::exit::{Exit, bad_input, failure};
 use pmuscope_counters::CountersError;
 use pmuscope_events::Event;
 use pmuscope_measure::units::{Unit, UnitSource, Units};
 use pmuscope_measure::{Extract, MeasureError, RunFile};
-
-use super::program::not_started;
-use crate::exit::{Exit, bad_input, failure};
-
-pub(super) use events::{Absent, Asked, by_default};
 pub(super) use progress::CountingProgress;
 pub(super) use select::select;
 pub(super) use user_mode::UserMode;
+
+use super::program::not_started;
 
 /// What work the program does.
 #[derive(Debug, Clone, clap::Args)]

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use pmuscope_console::say;
 use pmuscope_measure::arms::ARM;
 use pmuscope_measure::{Labels, MeasureError, RunDone, RunFile, RunObserver};
 use pmuscope_report::{escape_lines, number};

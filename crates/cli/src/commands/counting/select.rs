@@ -1,10 +1,10 @@
 //! Events by pattern: `-e '^l2_rqsts|^dtlb'`.
 
+use pmuscope_console::exit::{bad_input, not_possible};
 use pmuscope_events::{Catalog, NameKind, list_known, parse};
 use regex::RegexBuilder;
 
 use super::Asked;
-use crate::exit::{bad_input, not_possible};
 
 /// Bounds what a pattern may cost to compile.
 const MAX_COMPILED_BYTES: usize = 1 << 20;

@@ -1,15 +1,16 @@
 //! `pmuscope lab kernels`.
 
+use pmuscope_console::exit::Exit;
+use pmuscope_console::output::OutputArgs;
+use pmuscope_console::say;
 use pmuscope_lab::{Arch, HOST_KERNEL, Kernels};
 use pmuscope_report::{Cell, Column, Table, escape};
 
 use super::refused;
-use crate::commands::output::{OutputArgs, forms};
-use crate::exit::Exit;
 
 const SCHEMA: &str = "pmuscope/lab-kernels/1";
 
-forms!(KernelsFormats: Text Json, "pmuscope/lab-kernels/1");
+pmuscope_console::forms!(KernelsFormats: Text Json, "pmuscope/lab-kernels/1");
 
 /// Flags of `pmuscope lab kernels`.
 #[derive(Debug, clap::Args)]

@@ -3,6 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use pmuscope_console::exit::{Exit, bad_input};
+use pmuscope_console::output::{Format, Formats, OutputArgs};
+use pmuscope_console::say;
 use pmuscope_lab::{Cell, Lab, Observer, Options, Outcome, matrix};
 use pmuscope_machine::Machine;
 use pmuscope_measure::{Extract, MeasureError, Plan, RunFile, metric};
@@ -11,8 +14,6 @@ use pmuscope_report::{guests_text, number};
 use super::output;
 use crate::commands::bench::runs::{PreflightCpus, RunOutput, begin, keep};
 use crate::commands::doctor;
-use crate::commands::output::{Format, Formats, OutputArgs};
-use crate::exit::{Exit, bad_input};
 use crate::signals::Stop;
 
 /// Forms of the results of guests.

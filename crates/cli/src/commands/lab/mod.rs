@@ -8,9 +8,8 @@ mod run;
 use std::ffi::OsString;
 
 use clap::Subcommand;
+use pmuscope_console::exit::{Exit, bad_input, failure};
 use pmuscope_lab::LabError;
-
-use crate::exit::{Exit, bad_input, failure};
 
 /// Flags of `pmuscope lab`.
 #[derive(Debug, clap::Args)]

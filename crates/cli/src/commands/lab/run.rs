@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
+use pmuscope_console::exit::{Exit, bad_input, failure};
+use pmuscope_console::say;
 use pmuscope_lab::{
     Acceleration, AccelerationChoice, Arch, Cell, DEFAULT_KERNEL, Distance, Kernels, Lab, Options,
     Outcome, Topology, emulator,
@@ -15,7 +17,6 @@ use super::{output, refused};
 use crate::commands::choice::one_of;
 use crate::commands::duration;
 use crate::commands::record::size::with_unit;
-use crate::exit::{Exit, bad_input, failure};
 use crate::signals::Stop;
 
 /// Flags of `pmuscope lab run`.

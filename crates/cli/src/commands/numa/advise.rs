@@ -4,6 +4,9 @@ use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use pmuscope_console::exit::{Exit, bad_input, beside, failure, not_possible};
+use pmuscope_console::output::OutputArgs;
+use pmuscope_console::say;
 use pmuscope_counters::Host;
 use pmuscope_counters::spawn::HeldChild;
 use pmuscope_machine::Machine;
@@ -16,10 +19,8 @@ use super::busiest::CommandProcesses;
 use super::refused;
 use crate::commands::choice::one_of;
 use crate::commands::duration;
-use crate::commands::output::{OutputArgs, forms};
 use crate::commands::program;
 use crate::commands::target::{COMMAND, PROCESSES, TargetArgs};
-use crate::exit::{Exit, bad_input, beside, failure, not_possible};
 use crate::signals::Stop;
 
 /// Seconds to look at a process, by default.
@@ -31,7 +32,7 @@ const TICK: Duration = Duration::from_millis(20);
 /// No program runs longer.
 const MOST: f64 = 1e9;
 
-forms!(AdviseFormats: Text Json Csv Tsv, "pmuscope/numa-advice/1");
+pmuscope_console::forms!(AdviseFormats: Text Json Csv Tsv, "pmuscope/numa-advice/1");
 
 /// Flags of `pmuscope numa advise`.
 #[derive(Debug, clap::Args)]

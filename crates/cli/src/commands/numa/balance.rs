@@ -9,6 +9,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
+use pmuscope_console::exit::{Exit, bad_input, beside, failure, not_possible};
+use pmuscope_console::output::{Format, OutputArgs, wrote};
+use pmuscope_console::say;
 use pmuscope_counters::spawn::HeldChild;
 use pmuscope_machine::{FileKind, Machine, Target, child::own_usage};
 use pmuscope_measure::Plan;
@@ -23,17 +26,15 @@ use pmuscope_report::{Balanced, number};
 use super::family;
 use super::follow::{Ends, Woken};
 use crate::commands::duration;
-use crate::commands::output::{Format, OutputArgs, forms, wrote};
 use crate::commands::program;
 use crate::commands::record::size;
 use crate::commands::target::{CGROUP, COMMAND, PROCESSES, TargetArgs};
-use crate::exit::{Exit, bad_input, beside, failure, not_possible};
 use crate::{replace, signals};
 
 /// Decisions over which pages must not go back and forth.
 const WINDOWS: u64 = 60;
 
-forms!(BalanceFormats: Text Json Csv Tsv, "pmuscope/numa-balance/1");
+pmuscope_console::forms!(BalanceFormats: Text Json Csv Tsv, "pmuscope/numa-balance/1");
 
 /// Flags of `pmuscope numa balance`.
 #[derive(Debug, clap::Args)]

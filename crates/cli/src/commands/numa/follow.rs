@@ -6,6 +6,9 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use pmuscope_console::exit::{Exit, bad_input, beside, not_possible};
+use pmuscope_console::invocation::command_line;
+use pmuscope_console::output::Form;
 use pmuscope_counters::spawn::HeldChild;
 use pmuscope_machine::{Machine, NumaCounters};
 use pmuscope_measure::Plan;
@@ -15,12 +18,9 @@ use pmuscope_report::Followed;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::{family, refused};
-use crate::commands::answer::command_line;
 use crate::commands::duration;
-use crate::commands::output::Form;
 use crate::commands::program;
 use crate::commands::target::{COMMAND, PROCESSES, TargetArgs};
-use crate::exit::{Exit, bad_input, beside, not_possible};
 use crate::signals;
 
 /// Seconds that processes which run already are followed, by default.

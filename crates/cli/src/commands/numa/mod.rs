@@ -9,10 +9,9 @@ mod show;
 mod simulate;
 
 use clap::Subcommand;
+use pmuscope_console::exit::{Exit, bad_input, not_possible};
 use pmuscope_machine::{Machine, MachineError};
 use pmuscope_numa::observe::Family;
-
-use crate::exit::{Exit, bad_input, not_possible};
 
 /// These processes, with what they start if `follow`.
 fn family(machine: &Machine, pids: &[u32], follow: bool) -> anyhow::Result<Family> {

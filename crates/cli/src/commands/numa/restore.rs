@@ -1,13 +1,12 @@
 //! `pmuscope numa restore`.
 
+use pmuscope_console::exit::{Exit, not_possible};
+use pmuscope_console::output::OutputArgs;
 use pmuscope_machine::Machine;
 use pmuscope_numa::act::{Restored, folder, restore};
 use pmuscope_report::{RestoredProcess, RestoredProcesses};
 
-use crate::commands::output::{OutputArgs, forms};
-use crate::exit::{Exit, not_possible};
-
-forms!(RestoreFormats: Text Json, "pmuscope/numa-restore/1");
+pmuscope_console::forms!(RestoreFormats: Text Json, "pmuscope/numa-restore/1");
 
 /// Flags of `pmuscope numa restore`.
 #[derive(Debug, clap::Args)]

@@ -1,11 +1,11 @@
 //! `pmuscope numa show`.
 
+use pmuscope_console::exit::{Exit, bad_input, not_possible};
+use pmuscope_console::output::{Form, OutputArgs};
 use pmuscope_machine::Machine;
 use pmuscope_report::NumaShow;
 
 use super::follow::{self, FollowArgs};
-use crate::commands::output::{Form, OutputArgs, forms};
-use crate::exit::{Exit, bad_input, not_possible};
 
 /// Flags of `pmuscope numa show`.
 #[derive(Debug, clap::Args)]
@@ -21,7 +21,7 @@ pub(crate) struct Args {
     follow: FollowArgs,
 }
 
-forms!(ShowFormats: Text Json Csv Tsv Html, "pmuscope/numa/1 or numa-show/1");
+pmuscope_console::forms!(ShowFormats: Text Json Csv Tsv Html, "pmuscope/numa/1 or numa-show/1");
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let machine = Machine::host();

@@ -1,12 +1,11 @@
 //! `pmuscope numa simulate`.
 
+use pmuscope_console::exit::Exit;
+use pmuscope_console::output::OutputArgs;
 use pmuscope_numa::simulate::{RUNS, SEED, machine, table};
 use pmuscope_report::NumaSimulation;
 
-use crate::commands::output::{OutputArgs, forms};
-use crate::exit::Exit;
-
-forms!(SimulateFormats: Text Json Csv Tsv, "pmuscope/numa-simulate/1");
+pmuscope_console::forms!(SimulateFormats: Text Json Csv Tsv, "pmuscope/numa-simulate/1");
 
 /// Flags of `pmuscope numa simulate`.
 #[derive(Debug, clap::Args)]

@@ -2,10 +2,11 @@
 
 use std::ffi::OsStr;
 
+use pmuscope_console::exit::bad_input;
+use pmuscope_console::say;
 use pmuscope_recorder::CallGraph;
 
 use super::flags::Args;
-use crate::exit::bad_input;
 
 /// perf's default for copied stacks, bytes.
 const STACK_BYTES: u32 = 8192;

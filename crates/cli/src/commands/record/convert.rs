@@ -1,6 +1,9 @@
 //! From flags as typed to validated options: all that can be refused without asking the kernel.
 
 use pmuscope_abi::{BranchSampleType, SampleType};
+use pmuscope_console::exit::{bad_input, not_possible};
+use pmuscope_console::replace::replace;
+use pmuscope_console::say::is_verbose;
 use pmuscope_events::parse_branch_filter;
 use pmuscope_machine::{CpuSet, FileKind, Machine, Target};
 use pmuscope_recorder::{Affinity, Extras, Readers, RecordOptions, RingChoice, Sampling, Switch};
@@ -11,9 +14,6 @@ use super::flags::Args;
 use super::off_cpu::{self, CallGraphOf};
 use super::{call_graph::call_graph, control, size, strobe};
 use crate::commands::duration;
-use crate::exit::{bad_input, not_possible};
-use crate::replace::replace;
-use crate::say::is_verbose;
 
 /// Samples per second and CPU where nothing is said.
 const DEFAULT_HZ: u64 = 1000;
@@ -135,7 +135,7 @@ pub(super) fn convert(args: Args, machine: &Machine) -> anyhow::Result<RecordPla
         per_thread: args.per_thread,
         build_ids: !args.no_buildid,
         keep_files: !args.no_buildid_cache,
-        own_command_line: crate::commands::answer::command_line(),
+        own_command_line: pmuscope_console::invocation::command_line(),
         command: args.command,
     };
     // The recording itself says it too.

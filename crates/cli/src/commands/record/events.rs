@@ -1,5 +1,8 @@
 //! Which events are recorded, and how often they sample where the command line says so.
 
+use pmuscope_console::exit::{Exit, bad_input, failure};
+use pmuscope_console::say;
+use pmuscope_console::say::is_verbose;
 use pmuscope_events::{
     Catalog, EventError, Group, MachineCatalog, Sampling as EventSampling, default_event, parse,
 };
@@ -8,8 +11,6 @@ use pmuscope_recorder::Sampling;
 use pmuscope_report::escape_lines;
 
 use crate::commands::event_lists::{EventListArgs, catalog};
-use crate::exit::{Exit, bad_input, failure};
-use crate::say::is_verbose;
 
 /// What the default event was replaced by, and why; -v has what that means.
 const NO_PMU: &str = "no hardware PMU (typical in VMs); sampling cpu-clock instead of cycles";

@@ -10,6 +10,7 @@ pub(in crate::commands) mod print;
 pub(super) mod size;
 pub(in crate::commands) mod strobe;
 
+use pmuscope_console::say;
 use std::os::fd::AsFd as _;
 
 use pmuscope_counters::{CountersError, Host};
@@ -18,8 +19,8 @@ use pmuscope_recorder::{RecorderError, Signals};
 use pmuscope_report::escape_lines;
 
 use super::program::{self, not_started};
-use crate::exit::{Exit, failure};
 use crate::{replace, signals};
+use pmuscope_console::exit::{Exit, failure};
 
 pub(crate) use convert::invoking_user;
 pub(crate) use flags::Args;
@@ -61,7 +62,7 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<Exit> {
     if !plan.quiet {
         say!("{}", escape_lines(&print::summary(&summary, &plan.options)).trim_end());
     }
-    Ok(Exit::of(summary.status, !summary.missing.is_empty()))
+    Ok(Exit::of(summary.status.map(|status| status.shell()), !summary.missing.is_empty()))
 }
 
 /// As env(1) has it where the command cannot be started. What is wrong with arguments or the machine is found

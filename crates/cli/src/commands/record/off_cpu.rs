@@ -6,12 +6,12 @@
 //! whole machine, whoever else is.
 
 use pmuscope_abi::AttrFlags;
+use pmuscope_console::exit::bad_input;
 use pmuscope_events::{CallGraph, Catalog, Event, Group, MachineCatalog, Sampling, parse};
 use pmuscope_machine::{Machine, Target};
 use pmuscope_recorder::CallGraph as Chosen;
 
 use super::events::forbids_kernel;
-use crate::exit::bad_input;
 
 /// What tells waits.
 pub(super) struct Waits {

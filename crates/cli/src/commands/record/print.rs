@@ -3,13 +3,12 @@
 use std::fmt::Write as _;
 
 use pmuscope_abi::event_type;
+use pmuscope_console::say::is_verbose;
 use pmuscope_events::describe;
 use pmuscope_perfdata::info::RecordingInfo;
 use pmuscope_perfdata::strobe::{CpuHealth, StrobeInfo};
 use pmuscope_recorder::{EndReason, Preview, RecordOptions, SIDEBAND, Summary};
 use pmuscope_report::{length_text, number, too_short_text};
-
-use crate::say::is_verbose;
 
 /// Each attribute and reader, in perf's words.
 pub(super) fn preview(preview: &Preview) -> String {

@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use pmuscope_abi::AttrFlags;
+use pmuscope_console::exit::{bad_input, not_possible};
 use pmuscope_counters::Host;
 use pmuscope_events::metrics::{Metric, Metrics, Need};
 use pmuscope_events::{Event, EventError, Group, MachineCatalog, Reason, Sampling, parse};
@@ -13,7 +14,6 @@ use pmuscope_report::escape;
 
 use super::flags::Args;
 use crate::commands::counting::by_reason;
-use crate::exit::{bad_input, not_possible};
 
 /// What makes windows where nothing else is named.
 const WINDOW_EVENT: &str = "cycles:u";

@@ -9,9 +9,11 @@ use std::path::Path;
 use anyhow::Context as _;
 use pmuscope_abi::event_type;
 use pmuscope_abi::record::kind;
+use pmuscope_console::say;
 use pmuscope_perfdata::reader::{FileState, RawEntry, Reader, Record, RecordingFile, Tally};
 use pmuscope_profile::{AddressSpaces, Facts, Filter, StackWalker, Unwinding};
 use pmuscope_report::number::{agree, counted};
+
 #[cfg(feature = "parquet")]
 use pmuscope_report::script::ParquetWriter;
 use pmuscope_report::script::{
@@ -22,12 +24,12 @@ use pmuscope_report::{escape, order_note};
 use crate::commands::empty;
 use crate::commands::filter::FilterArgs;
 use crate::commands::input::InputArgs;
-use crate::commands::output::{Format, Formats, Output, OutputArgs};
 use crate::commands::progress::Shown;
 use crate::commands::symbols::SymbolArgs;
-use crate::exit::Exit;
 use listing::{Listing, NO_COMM};
 use paper::Lines;
+use pmuscope_console::exit::Exit;
+use pmuscope_console::output::{Format, Formats, Output, OutputArgs};
 
 /// Flags of `pmuscope script`.
 #[derive(Debug, clap::Args)]
@@ -211,7 +213,7 @@ fn columns(
     _: &str,
     _: &mut (dyn Write + Send),
 ) -> anyhow::Result<()> {
-    Err(crate::exit::not_possible(
+    Err(pmuscope_console::exit::not_possible(
         "this pmuscope was built without Parquet. Write a table of values: -o FILE.csv; or build it with: \
          cargo build --release --features parquet",
     ))

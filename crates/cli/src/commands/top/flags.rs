@@ -1,15 +1,15 @@
 //! The flags of `pmuscope top`, as typed.
 
+use pmuscope_console::limit::Limit;
+use pmuscope_console::output::OutputArgs;
 use pmuscope_report::TopBy;
 
 use crate::commands::choice::one_of;
 use crate::commands::duration;
-use crate::commands::output::{OutputArgs, forms};
-use crate::commands::report::Limit;
 use crate::commands::symbols::SymbolArgs;
 use crate::commands::target::{RUNNING, TargetArgs};
 
-forms!(TopFormats: Text Json Csv Tsv Html, "pmuscope/top/1");
+pmuscope_console::forms!(TopFormats: Text Json Csv Tsv Html, "pmuscope/top/1");
 
 /// Flags of `pmuscope top`.
 #[derive(Debug, clap::Args)]

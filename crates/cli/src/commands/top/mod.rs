@@ -17,10 +17,10 @@ use pmuscope_machine::{Machine, Target};
 use pmuscope_profile::{GroupBy, Options, TasksBy};
 use pmuscope_recorder::{CallGraph, FollowOptions, Following, Sampling, follow};
 
-use super::answer::Invocation;
 use super::record::convert::sampling;
 use super::record::events::{self, set_rate};
-use crate::exit::{Exit, bad_input};
+use pmuscope_console::exit::{Exit, bad_input};
+use pmuscope_console::invocation::Invocation;
 
 pub(crate) use flags::Args;
 
@@ -44,7 +44,7 @@ mod screen {
     use pmuscope_machine::Machine;
 
     use super::{Args, Asked, Following};
-    use crate::exit::{Exit, not_possible};
+    use pmuscope_console::exit::{Exit, not_possible};
 
     pub(super) fn check() -> anyhow::Result<()> {
         Err(not_possible(
@@ -91,7 +91,7 @@ fn options(args: &Args, machine: &Machine) -> anyhow::Result<(FollowOptions, Vec
     if count.is_some() || freq.is_some() {
         set_rate(&mut groups, sampling);
     }
-    let own_command_line = super::answer::command_line();
+    let own_command_line = pmuscope_console::invocation::command_line();
     let call_graph = CallGraph::None;
     Ok((FollowOptions { target, groups, sampling, call_graph, own_command_line }, notices))
 }

@@ -1,12 +1,13 @@
 //! One interval, as text or as JSON.
 
+use pmuscope_console::exit::Exit;
+use pmuscope_console::output::Form;
+use pmuscope_console::say;
 use pmuscope_machine::Machine;
 use pmuscope_recorder::Following;
 use pmuscope_report::{RowLimits, TopReport, TopView};
 
 use super::{Args, Asked};
-use crate::commands::output::Form;
-use crate::exit::Exit;
 use crate::signals::Stop;
 
 /// Rows of a table where no limit is given.
@@ -28,7 +29,7 @@ pub(super) fn run(
     }
     let node_of = |cpu| topology.node_of(cpu);
     let view = TopView { profile: &tick.profile, node_of: &node_of };
-    let form = Form { begun: asked.begun, ..args.output.form()? };
+    let form = Form { invocation: asked.begun, ..args.output.form()? };
     let rows = form.rows(args.limit, DEFAULT_ROWS);
     let limits = RowLimits { rows, share: 0.0 };
     let exit = if tick.profile.lost.count > 0 { Exit::Incomplete } else { Exit::Done };

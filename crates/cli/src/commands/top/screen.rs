@@ -13,6 +13,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::time::Duration;
 
 use anyhow::Context as _;
+use pmuscope_console::exit::{Exit, bad_input};
 use pmuscope_machine::Machine;
 use pmuscope_profile::Profile;
 use pmuscope_recorder::Following;
@@ -25,7 +26,6 @@ use ratatui_crossterm::crossterm::event::{
 
 use super::taken::Taken;
 use super::{Args, Asked, Ticker};
-use crate::exit::{Exit, bad_input};
 use crate::signals::Stop;
 
 /// Keys, signals and new intervals are looked for this often.

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context as _;
+use pmuscope_console::say;
 use ratatui_crossterm::crossterm::{cursor, execute, terminal};
 
 /// Panics that are kept: nobody reads more.

@@ -1,5 +1,6 @@
 //! Targets to addresses, those behind arguments of calls as well: for them a call is waited for first.
 
+use pmuscope_console::exit::{Exit, bad_input, failure, not_possible};
 use pmuscope_counters::Host;
 use pmuscope_machine::Machine;
 use pmuscope_recorder::Deadline;
@@ -9,7 +10,6 @@ use pmuscope_watch::slots::Kind;
 use pmuscope_watch::target::{Target, TargetError};
 
 use super::{Started, refused, resolve};
-use crate::exit::{Exit, bad_input, failure, not_possible};
 
 /// What one target says.
 #[derive(Debug, Clone)]

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use pmuscope_console::exit::{bad_input, not_possible};
+use pmuscope_console::replace::replace;
 use pmuscope_machine::{FileKind, Machine, Target};
 use pmuscope_recorder::{Affinity, Readers, RecordOptions, Sampling};
 use pmuscope_report::watch_plan_refusal;
@@ -13,8 +15,6 @@ use pmuscope_watch::session::WatchOptions;
 use super::arguments::TargetRequest;
 use super::flags::Args;
 use super::plan;
-use crate::exit::{bad_input, not_possible};
-use crate::replace::replace;
 
 /// `CLOCK_MONOTONIC`: the clock that programs of the kernel read.
 const CLOCK: i32 = 1;
@@ -100,7 +100,7 @@ pub(super) fn recording(args: &Args, target: Target, path: &Path) -> RecordOptio
         affinity: Affinity::Sys,
         replace: replace(FileKind::Recording),
         owner: crate::commands::record::invoking_user().filter(|_| !args.output.is_empty()),
-        own_command_line: crate::commands::answer::command_line(),
+        own_command_line: pmuscope_console::invocation::command_line(),
         ..RecordOptions::new(target, Vec::new(), path.to_owned())
     }
 }

@@ -3,8 +3,9 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use pmuscope_console::output::OutputArgs;
+
 use crate::commands::duration;
-use crate::commands::output::{OutputArgs, forms};
 use crate::commands::target::{ALL_CPUS, COMMAND, PROCESSES, TargetArgs};
 use crate::commands::watch_report::ReportArgs;
 
@@ -106,7 +107,7 @@ pub(crate) enum Sub {
     Plan(PlanArgs),
 }
 
-forms!(PlanFormats: Text Json, "pmuscope/watch-plan/1");
+pmuscope_console::forms!(PlanFormats: Text Json, "pmuscope/watch-plan/1");
 
 /// Flags of `pmuscope watch plan`.
 #[derive(Debug, clap::Args)]

@@ -16,6 +16,15 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::Context as _;
+pub(crate) use flags::Args;
+use flags::Sub;
+use pmuscope_console::exit::{
+    Exit, bad_input, before_command, beside_command, failure, not_possible,
+};
+use pmuscope_console::invocation::Invocation;
+use pmuscope_console::output::wrote;
+use pmuscope_console::say;
+use pmuscope_console::say::is_verbose;
 use pmuscope_counters::Host;
 use pmuscope_counters::spawn::{HeldChild, Status, StoppedChild};
 use pmuscope_machine::{FileKind, Machine, Target};
@@ -26,16 +35,9 @@ use pmuscope_watch::session::{Plain, Watch, WatchError, WatchOptions};
 use pmuscope_watch::target::Target as WatchTarget;
 use rustix::process::Signal;
 
-use super::answer::Invocation;
-use super::output::wrote;
 use super::program::{self, not_started};
 use super::watch_report;
-use crate::exit::{Exit, bad_input, before_command, beside_command, failure, not_possible};
-use crate::say::is_verbose;
 use crate::{replace, signals};
-
-pub(crate) use flags::Args;
-use flags::Sub;
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let begun = Invocation::now();
@@ -88,7 +90,7 @@ fn tell(
     if status == Some(Status::Signaled(Signal::TRAP.as_raw())) {
         say!("warning: SIGTRAP ended the command: {LOST_TRAPS}");
     }
-    let exit = Exit::of(status, !summary.missing.is_empty());
+    let exit = Exit::of(status.map(|status| status.shell()), !summary.missing.is_empty());
     let kept = watch_report::recording(&args.output)?.is_some();
     if kept {
         wrote(path);

@@ -1,5 +1,6 @@
 //! `pmuscope watch plan`: asked by itself, and before each watch.
 
+use pmuscope_console::exit::{Exit, bad_input, not_possible};
 use pmuscope_counters::Host;
 use pmuscope_machine::{Machine, Target};
 use pmuscope_report::{WATCH_PLAN_SCHEMA, watch_plan_text};
@@ -8,7 +9,6 @@ use pmuscope_watch::resolve::Watchpoint;
 use pmuscope_watch::target::Target as WatchTarget;
 
 use super::flags::PlanArgs;
-use crate::exit::{Exit, bad_input, not_possible};
 
 pub(super) fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
     let form = args.output.form()?;

@@ -1,17 +1,14 @@
-//! Exit status, as documented in the README: one place decides it.
+//! Exit status, as docs/exit-status.md has it: one place decides it.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use pmuscope_counters::spawn::Status;
 use pmuscope_machine::stdout;
 use pmuscope_report::escape_lines;
 
-use crate::{perf_words, usage};
-
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Exit {
+pub enum Exit {
     /// 0: all that was asked.
     Done,
     /// 1: measured, but something asked for is missing (the message said what).
@@ -26,13 +23,13 @@ pub(crate) enum Exit {
 
 impl Exit {
     /// That of a command that was run, if one was, where nothing is missing.
-    pub(crate) fn of(status: Option<Status>, missing: bool) -> Self {
-        let exit = status.map_or(Self::Done, |status| Self::Target(status.shell()));
+    pub fn of(status: Option<u8>, missing: bool) -> Self {
+        let exit = status.map_or(Self::Done, Self::Target);
         if missing { exit.with_missing() } else { exit }
     }
 
     /// The same, where something that was asked for is missing.
-    pub(crate) fn with_missing(self) -> Self {
+    pub fn with_missing(self) -> Self {
         match self {
             Self::Done => Self::Incomplete,
             Self::Target(_) => Self::Target(125),
@@ -41,7 +38,7 @@ impl Exit {
     }
 
     /// The number.
-    pub(crate) fn status(self) -> u8 {
+    pub fn status(self) -> u8 {
         match self {
             Self::Done => 0,
             Self::Incomplete => 1,
@@ -60,11 +57,11 @@ impl From<Exit> for ExitCode {
 
 /// An error that knows its exit status; any other error counts as [`Exit::BadInput`].
 #[derive(Debug)]
-pub(crate) struct Failure {
+pub struct Failure {
     /// What to exit with.
-    pub(crate) exit: Exit,
+    pub exit: Exit,
     /// The whole sentence: what, where, why, what to type next.
-    pub(crate) message: String,
+    pub message: String,
 }
 
 impl std::fmt::Display for Failure {
@@ -76,25 +73,25 @@ impl std::fmt::Display for Failure {
 impl std::error::Error for Failure {}
 
 /// Wraps `message` as an error that ends with `exit`.
-pub(crate) fn failure(exit: Exit, message: impl Into<String>) -> anyhow::Error {
+pub fn failure(exit: Exit, message: impl Into<String>) -> anyhow::Error {
     Failure { exit, message: message.into() }.into()
 }
 
 /// An error in arguments or input.
 #[allow(clippy::needless_pass_by_value)] // as map_err hands it over
-pub(crate) fn bad_input(message: impl std::fmt::Display) -> anyhow::Error {
+pub fn bad_input(message: impl std::fmt::Display) -> anyhow::Error {
     failure(Exit::BadInput, message.to_string())
 }
 
 /// Something that this machine, or the rights here, do not allow.
 #[allow(clippy::needless_pass_by_value)] // as map_err hands it over
-pub(crate) fn not_possible(message: impl std::fmt::Display) -> anyhow::Error {
+pub fn not_possible(message: impl std::fmt::Display) -> anyhow::Error {
     failure(Exit::NotPossible, message.to_string())
 }
 
 /// `error` where a command was to be run: as env(1) and timeout(1) have it, the status tells that it was not
 /// the command that failed. One that tells already stays, and so does a reader that went away.
-pub(crate) fn beside_command(error: anyhow::Error) -> anyhow::Error {
+pub fn beside_command(error: anyhow::Error) -> anyhow::Error {
     let failed = error.downcast_ref::<Failure>();
     let tells = failed.is_some_and(|failed| matches!(failed.exit, Exit::Target(_)));
     if tells || is_broken_pipe(&error) {
@@ -104,13 +101,13 @@ pub(crate) fn beside_command(error: anyhow::Error) -> anyhow::Error {
 }
 
 /// [`beside_command`] where there is one.
-pub(crate) fn beside<T>(command: &[OsString], result: anyhow::Result<T>) -> anyhow::Result<T> {
+pub fn beside<T>(command: &[OsString], result: anyhow::Result<T>) -> anyhow::Result<T> {
     if command.is_empty() { result } else { result.map_err(beside_command) }
 }
 
 /// `error` from before the command was started: bad arguments (2) and what this machine lacks (3) have the status
 /// that they have without a command; anything else is a failure of pmuscope (125).
-pub(crate) fn before_command(error: anyhow::Error) -> anyhow::Error {
+pub fn before_command(error: anyhow::Error) -> anyhow::Error {
     let failed = error.downcast_ref::<Failure>();
     match failed.map(|failed| failed.exit) {
         Some(Exit::BadInput | Exit::NotPossible) => error,
@@ -157,30 +154,13 @@ fn with_causes(error: &anyhow::Error) -> String {
 }
 
 /// Prints an error to stderr and tells the status. A reader that went away (`| head`) is no error.
-pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
+pub fn report(error: &anyhow::Error) -> ExitCode {
     if is_broken_pipe(error) {
         return Exit::Done.into();
     }
     // Names of files and processes are in it.
     say!("error: {}", escape_lines(&chain(error)));
     error.downcast_ref::<Failure>().map_or(Exit::BadInput, |failure| failure.exit).into()
-}
-
-/// clap's own messages: help and version are not errors.
-pub(crate) fn of_usage(error: &clap::Error) -> ExitCode {
-    match perf_words::hint(error).or_else(|| usage::wrong_value(error)) {
-        Some(hint) => say!("error: {}", escape_lines(&hint)),
-        None => {
-            let printed = error.print();
-            // Help that nobody gets is not done; what goes wrong with stderr, nobody would see.
-            if let Err(failed) = printed.map_err(anyhow::Error::new)
-                && !error.use_stderr()
-            {
-                return report(&failed.context("cannot write to standard output"));
-            }
-        }
-    }
-    if error.use_stderr() { Exit::BadInput.into() } else { Exit::Done.into() }
 }
 
 /// Standard output was closed from the start, and something was written to it ([`stdout::refuse_if_closed`]).

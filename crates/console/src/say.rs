@@ -21,17 +21,17 @@ const HANGING: usize = 2;
 static VERBOSE: AtomicBool = AtomicBool::new(false);
 
 /// Takes `-v` from the command line.
-pub(crate) fn set_verbose(is_given: bool) {
+pub fn set_verbose(is_given: bool) {
     VERBOSE.store(is_given, Ordering::Relaxed);
 }
 
 /// Whether details are asked for.
-pub(crate) fn is_verbose() -> bool {
+pub fn is_verbose() -> bool {
     VERBOSE.load(Ordering::Relaxed)
 }
 
 /// Prints lines; see `say!`.
-pub(crate) fn print(text: Arguments<'_>) {
+pub fn print(text: Arguments<'_>) {
     let stderr = std::io::stderr();
     let text = wrap_lines(&text.to_string(), terminal::width_of(&stderr), HANGING);
     let _ = writeln!(stderr.lock(), "{text}");
@@ -39,6 +39,7 @@ pub(crate) fn print(text: Arguments<'_>) {
 
 /// As `eprintln!`, but where nobody listens any more (`2>&1 | head`, a full disk), the work goes on: a notice is
 /// no reason to panic.
+#[macro_export]
 macro_rules! say {
     ($($words:tt)*) => { $crate::say::print(format_args!($($words)*)) };
 }

@@ -9,7 +9,7 @@ use pmuscope_report::Style;
 
 /// When text has colors.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Color {
+pub enum Color {
     /// On a terminal
     #[default]
     Auto,
@@ -23,13 +23,13 @@ pub(crate) enum Color {
 static ASKED: OnceLock<(bool, Color)> = OnceLock::new();
 
 /// Takes `--wide` and `--color` from the command line.
-pub(crate) fn set(wide: bool, color: Color) {
+pub fn set(wide: bool, color: Color) {
     // Once per process; a second time would say the same.
     let _ = ASKED.set((wide, color));
 }
 
 /// The style for standard output: color and width only on a terminal unless asked for, ASCII where the locale says so.
-pub(crate) fn style() -> Style {
+pub fn style() -> Style {
     let (wide, color) = ASKED.get().copied().unwrap_or_default();
     let stdout = std::io::stdout();
     let terminal = stdout.is_terminal();
@@ -48,7 +48,7 @@ pub(crate) fn style() -> Style {
 }
 
 /// Columns of a terminal; `None` where it is none, or does not say.
-pub(crate) fn width_of(stream: &(impl AsFd + IsTerminal)) -> Option<usize> {
+pub fn width_of(stream: &(impl AsFd + IsTerminal)) -> Option<usize> {
     let size =
         stream.is_terminal().then(|| rustix::termios::tcgetwinsize(stream).ok()).flatten()?;
     Some(usize::from(size.ws_col)).filter(|&columns| columns > 0)
@@ -58,7 +58,7 @@ pub(crate) fn width_of(stream: &(impl AsFd + IsTerminal)) -> Option<usize> {
 ///
 /// # Errors
 /// It cannot be written.
-pub(crate) fn print(text: &str) -> anyhow::Result<()> {
+pub fn print(text: &str) -> anyhow::Result<()> {
     std::io::stdout().write_all(text.as_bytes()).context("cannot write to standard output")
 }
 

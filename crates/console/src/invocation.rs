@@ -9,25 +9,25 @@ use serde::Serialize;
 use crate::exit::Exit;
 
 /// The command line as typed, program first.
-pub(crate) fn command_line() -> Vec<String> {
+pub fn command_line() -> Vec<String> {
     std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect()
 }
 
 /// When a command began.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Invocation {
+pub struct Invocation {
     at: SystemTime,
     clock: Instant,
 }
 
 impl Invocation {
     /// Now.
-    pub(super) fn now() -> Self {
+    pub fn now() -> Self {
         Self { at: SystemTime::now(), clock: Instant::now() }
     }
 
     /// A result that ends with this status, as JSON; `machine` where it is about this one.
-    pub(super) fn json<T: Serialize>(
+    pub fn json<T: Serialize>(
         self,
         schema: &'static str,
         machine: Option<&Facts>,
