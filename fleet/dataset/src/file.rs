@@ -5,6 +5,7 @@
 //! ```
 //! A file's name says what it holds, so whatever is written twice is there once.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,7 +18,7 @@ use parquet::file::metadata::SortingColumn;
 use parquet::file::properties::WriterProperties;
 
 use crate::table::TableRow;
-use crate::{Rows, Timestamp};
+use crate::{FrameRow, Rows, StackRow, Timestamp};
 
 /// Folder of this version of the tables.
 const VERSION: &str = "v1";
@@ -25,6 +26,9 @@ const VERSION: &str = "v1";
 const LEVEL: i32 = 3;
 /// Rows that are decompressed together; a reader skips groups whose sorted columns do not match.
 const GROUP: usize = 1 << 20;
+
+/// Microseconds of a day.
+const DAY_US: i64 = 86_400_000_000;
 
 /// Letters of a host name in a file's name at most.
 const LONGEST_HOST: usize = 100;
@@ -120,20 +124,50 @@ impl Dataset {
 }
 
 impl Dataset {
-    /// Writes the rows of all tables to files called `name`, of the day of `when`. Intervals come last: a reader that
-    /// finds them finds all.
+    /// Writes the rows of all tables to files called `name`, in the folder of the day on which their bins begin, with
+    /// the stacks that each day has; hosts in that of `when`. The intervals of a day come last: a reader that finds
+    /// them finds all of that day.
     ///
     /// # Errors
     /// As [`Dataset::write`]; what was written before is there.
     pub fn write_all(&self, rows: Rows, when: Timestamp, name: &str) -> Result<(), DatasetError> {
         let Rows { samples, frames, stacks, intervals, hosts } = rows;
-        self.write(frames, when, name)?;
-        self.write(stacks, when, name)?;
         self.write(hosts, when, name)?;
-        self.write(samples, when, name)?;
-        self.write(intervals, when, name)?;
+        let mut samples = by_day(samples, |row| row.start)?;
+        let intervals = by_day(intervals, |row| row.start)?;
+        // A day without an interval has no samples either; each is written all the same.
+        let days: BTreeSet<i64> = samples.keys().chain(intervals.keys()).copied().collect();
+        let is_one = days.len() < 2;
+        let mut intervals = intervals;
+        for day in days {
+            let samples = samples.remove(&day).unwrap_or_default();
+            let used: BTreeSet<i64> = samples.iter().map(|row| row.stack_id).collect();
+            let is_used = |id: i64| is_one || used.contains(&id);
+            let day_of = Timestamp(day * DAY_US);
+            let frames = frames.iter().filter(|row| is_used(row.stack_id)).cloned().collect();
+            self.write::<FrameRow>(frames, day_of, name)?;
+            let stacks = stacks.iter().filter(|row| is_used(row.stack_id)).cloned().collect();
+            self.write::<StackRow>(stacks, day_of, name)?;
+            self.write(samples, day_of, name)?;
+            self.write(intervals.remove(&day).unwrap_or_default(), day_of, name)?;
+        }
         Ok(())
     }
+}
+
+/// Rows by the number of the day, UTC, on which they begin.
+fn by_day<T>(
+    rows: Vec<T>,
+    start: impl Fn(&T) -> Timestamp,
+) -> Result<BTreeMap<i64, Vec<T>>, DatasetError> {
+    let mut days: BTreeMap<i64, Vec<T>> = BTreeMap::new();
+    for row in rows {
+        let start = start(&row);
+        // What is no date has no folder.
+        date(start)?;
+        days.entry(start.0.div_euclid(DAY_US)).or_default().push(row);
+    }
+    Ok(days)
 }
 
 /// A host name as part of a file's name.
@@ -175,8 +209,10 @@ fn date(when: Timestamp) -> Result<String, DatasetError> {
 
 #[cfg(test)]
 mod tests {
+    use parquet::file::reader::{FileReader as _, SerializedFileReader};
+
     use super::*;
-    use crate::StackRow;
+    use crate::SampleRow;
 
     fn stack(id: i64) -> StackRow {
         let (digest, leaf_module) = (format!("{id:032x}").into(), "/bin/a".into());
@@ -206,6 +242,54 @@ mod tests {
         assert_eq!(names(&stacks.join("date=2025-11-25")), ["web-1.parquet"]);
         assert_eq!(dataset.write(Vec::<StackRow>::new(), midnight, "none").unwrap(), None);
         assert_eq!(names(&stacks), ["date=2025-11-24", "date=2025-11-25"]);
+    }
+
+    fn sample(stack_id: i64, start: Timestamp) -> SampleRow {
+        SampleRow {
+            start,
+            bin_us: 1,
+            host: "h".into(),
+            boot: None,
+            service: "s".into(),
+            version: None,
+            unit: None,
+            container: None,
+            pod: None,
+            event: "cpu-clock".into(),
+            stack_id,
+            samples: 1,
+            weight: 1,
+            weight_unit: "us".into(),
+            batch: 1,
+        }
+    }
+
+    /// A reader that looks for a day opens only its folder: all that the day needs has to be there.
+    #[test]
+    fn bins_are_in_the_folder_of_their_day_with_the_stacks_that_they_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let dataset = Dataset::new(folder.path());
+        let midnight = 1_764_028_800_000_000;
+        let samples = vec![
+            sample(1, Timestamp(midnight - 1)),
+            sample(2, Timestamp(midnight - 1)),
+            sample(2, Timestamp(midnight)),
+        ];
+        let rows = Rows { samples, stacks: vec![stack(1), stack(2), stack(3)], ..Rows::default() };
+        dataset.write_all(rows, Timestamp(midnight - 1), "web-1").unwrap();
+        let rows_of = |table: &str, day: &str| {
+            let path = dataset.folder(table).join(day).join("web-1.parquet");
+            let file = SerializedFileReader::new(File::open(path).unwrap()).unwrap();
+            file.metadata().file_metadata().num_rows()
+        };
+        assert_eq!(
+            (rows_of("samples", "date=2025-11-24"), rows_of("stacks", "date=2025-11-24")),
+            (2, 2)
+        );
+        assert_eq!(
+            (rows_of("samples", "date=2025-11-25"), rows_of("stacks", "date=2025-11-25")),
+            (1, 1)
+        );
     }
 
     #[test]
