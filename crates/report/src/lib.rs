@@ -16,6 +16,7 @@ mod envelope;
 mod escape;
 mod events;
 mod flame;
+mod fleet;
 mod guests;
 mod html;
 mod markup;
@@ -52,6 +53,10 @@ pub use envelope::{Envelope, Tool, to_json};
 pub use escape::{escape, escape_bytes, escape_lines};
 pub use events::{Here, ListView};
 pub use flame::{Flame, FlameLimits, FlatRow, Frame, Legend, Painter, Tint, flame_svg};
+pub use fleet::{
+    AnyColumn, AnyTable, AnyValues, FleetChange, FleetDiffView, FleetHead, FleetHost,
+    FleetHostsView, FleetShare, FleetSharesView, FleetSide,
+};
 pub use guests::guests_text;
 pub use html::{Fact, PageLimits, Summary, html_page};
 pub use metrics::{

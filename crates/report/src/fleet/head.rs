@@ -1,0 +1,122 @@
+//! What an answer covers: which hosts, when, and how much of that was recorded.
+
+use serde::Serialize;
+
+use crate::html::{Fact, Summary};
+use crate::number::{count, counted, percent};
+use crate::recording::push_wrapped;
+use crate::{Note, Style, escape};
+
+/// What an answer covers.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct FleetHead {
+    /// Folder of the dataset. Foreign text.
+    pub dataset: String,
+    /// What was asked for, in words; empty where it is all. Foreign text.
+    pub selection: String,
+    /// The event. Foreign text.
+    pub event: String,
+    /// When the first bin begins and the last one ends, in words; missing without any.
+    pub from: Option<String>,
+    /// See [`FleetHead::from`].
+    pub until: Option<String>,
+    /// Hosts that were recorded.
+    pub hosts: u64,
+    /// Part of the time from the first bin to the last, of all these hosts, that was recorded, 0 to 1.
+    pub recorded: Option<f64>,
+    /// Samples in the selection.
+    pub samples: u64,
+    /// Samples lost on these hosts, of all services; missing where nobody counted.
+    pub lost: Option<u64>,
+    /// What changes the reading.
+    #[serde(skip)]
+    pub notes: Vec<Note>,
+    /// No figure has an interval over hosts.
+    #[serde(skip)]
+    pub no_ci: bool,
+}
+
+/// Less of the time recorded than this is worth a warning.
+const MUCH_UNRECORDED: f64 = 0.9;
+/// Fewer hosts have no intervals.
+const FEW_HOSTS: u64 = 3;
+
+impl FleetHead {
+    /// The same for figures that have no interval over hosts.
+    pub(super) fn without_ci(&self) -> Self {
+        Self { no_ci: true, ..self.clone() }
+    }
+
+    /// Appends it for a terminal.
+    pub(super) fn push_text(&self, out: &mut String, style: &Style) {
+        let mut lines = vec![format!(
+            "{}, {}, {}, {} lost",
+            escape(&self.event),
+            counted(self.hosts, "host"),
+            counted(self.samples, "sample"),
+            self.lost.map_or("-".to_owned(), count),
+        )];
+        lines.extend(self.span());
+        if !self.selection.is_empty() {
+            lines.push(escape(&self.selection).into_owned());
+        }
+        lines.iter().for_each(|line| push_wrapped(out, line, style));
+        for note in self.notes() {
+            let word = if note.warning { "warning" } else { "note" };
+            push_wrapped(out, &format!("{word}: {}", note.text), style);
+        }
+        out.push('\n');
+    }
+
+    /// `2026-11-25 12:00 to 2026-11-25 13:00 UTC, 98% recorded`.
+    fn span(&self) -> Option<String> {
+        let (from, until) = (self.from.as_ref()?, self.until.as_ref()?);
+        let recorded = self
+            .recorded
+            .map_or(String::new(), |share| format!(", {} recorded", percent(share, 1)));
+        Some(format!("{from} to {until} UTC{recorded}"))
+    }
+
+    /// What changes the reading, with what follows from the head itself.
+    fn notes(&self) -> Vec<Note> {
+        let mut notes = self.notes.clone();
+        if !self.no_ci && self.hosts > 0 && self.hosts < FEW_HOSTS {
+            let text = format!(
+                "no CI: they need {FEW_HOSTS} hosts or more, as hosts are what varies; here {} {}",
+                if self.hosts == 1 { "is" } else { "are" },
+                counted(self.hosts, "host")
+            );
+            notes.push(Note { warning: false, text });
+        }
+        if let Some(share) = self.recorded.filter(|&share| share < MUCH_UNRECORDED) {
+            let text = format!(
+                "only {} of the time was recorded on these hosts; the rest is not in any figure",
+                percent(share, 1)
+            );
+            notes.push(Note { warning: true, text });
+        }
+        notes
+    }
+
+    /// The head of a page.
+    pub(super) fn summary(&self, title: &str) -> Summary {
+        let mut facts = vec![
+            Fact::new("Event", self.event.clone(), ""),
+            Fact::new("Hosts", count(self.hosts), ""),
+            Fact::new("Samples", count(self.samples), ""),
+            Fact::new("Lost", self.lost.map_or("-".to_owned(), count), "of all services")
+                .which_warns(self.lost.is_some_and(|lost| lost > 0)),
+        ];
+        if let (Some(from), Some(until)) = (&self.from, &self.until) {
+            let recorded = self
+                .recorded
+                .map_or(String::new(), |share| format!("{} recorded", percent(share, 1)));
+            facts.push(Fact::new("Time, UTC", format!("{from} to {until}"), recorded));
+        }
+        if !self.selection.is_empty() {
+            facts.push(Fact::new("Selection", self.selection.clone(), ""));
+        }
+        facts.push(Fact::new("Dataset", self.dataset.clone(), ""));
+        Summary { title: title.to_owned(), facts, notes: self.notes(), command: String::new() }
+    }
+}

@@ -1,0 +1,16 @@
+//! Answers about all hosts of a fleet, in every form: shares and CPUs by service or function, changes from one side to
+//! another, what was recorded of each host, and rows of any SQL.
+
+mod diff;
+mod head;
+mod hosts;
+mod share;
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub use diff::{FleetChange, FleetDiffView, FleetSide};
+pub use head::FleetHead;
+pub use hosts::{FleetHost, FleetHostsView};
+pub use share::{FleetShare, FleetSharesView};
+pub use table::{AnyColumn, AnyTable, AnyValues};

@@ -1,0 +1,190 @@
+//! Fleet answers in every form.
+
+use pmuscope_stats::Interval;
+use serde_json::Value;
+
+use super::*;
+use crate::report::Report;
+use crate::sheet::Separator;
+use crate::{Style, to_json};
+
+fn head(hosts: u64) -> FleetHead {
+    FleetHead {
+        dataset: "profiles".into(),
+        selection: "service shop".into(),
+        event: "cpu-clock".into(),
+        from: Some("2026-11-26 05:00:00".into()),
+        until: Some("2026-11-26 06:00:00".into()),
+        hosts,
+        recorded: Some(0.98),
+        samples: 12_345,
+        lost: Some(7),
+        notes: Vec::new(),
+        no_ci: false,
+    }
+}
+
+fn with(value: f64, low: f64, high: f64) -> Option<(f64, Option<Interval>)> {
+    Some((value, Some(Interval { low, high, level: 0.95 })))
+}
+
+fn json(report: &impl Report) -> Value {
+    serde_json::from_str(&to_json(&report.json()).unwrap()).unwrap()
+}
+
+#[test]
+fn shares_have_their_intervals_in_every_form_and_foreign_names_stay_text() {
+    let rows = [
+        FleetShare {
+            keys: vec!["<script>".into(), String::new()],
+            samples: 100,
+            hosts: 3,
+            share: with(0.25, 0.2, 0.31),
+            cores: with(2.0, 1.5, 2.7),
+        },
+        FleetShare {
+            keys: vec!["g".into(), "/bin/b".into()],
+            samples: 1,
+            hosts: 1,
+            share: Some((0.001, None)),
+            cores: None,
+        },
+    ];
+    let (head, by) = (head(3), ["function", "module"]);
+    let view = FleetSharesView {
+        head: &head,
+        by: &by,
+        with_callees: false,
+        rows: &rows,
+        cores: with(8.0, 7.0, 9.0),
+        price: Some(0.5),
+        stacks: None,
+    };
+    insta::assert_snapshot!(view.text(&Style::PLAIN), @r#"
+    cpu-clock, 3 hosts, 12,345 samples, 7 lost
+    2026-11-26 05:00:00 to 2026-11-26 06:00:00 UTC, 98.0% recorded
+    service shop
+
+    CPUs in use: 8.00 (95% CI 7.00 to 9.00)
+
+      self           95% CI  cores      95% CI  cost/day  hosts  samples  function  module
+    25.00%  20.00 to 31.00%   2.00  1.5 to 2.7      24.0      3      100  <script>  -
+     0.10%                -      -           -         -      1        1  g         /bin/b
+    "#);
+    insta::assert_snapshot!(view.delimited(Separator::Comma).unwrap(), @r#"
+    share,share_low,share_high,cores,cores_low,cores_high,cost_per_day,hosts,samples,function,module
+    0.25,0.2,0.31,2,1.5,2.7,24,3,100,<script>,
+    0.001,,,,,,,1,1,g,/bin/b
+    "#);
+    let value = json(&view);
+    assert_eq!((&value["rows"][0]["share_low"], &value["cores_high"]), (&0.2.into(), &9.0.into()));
+    assert_eq!(value["rows"][1]["cores"], Value::Null);
+    let page = view.page("c").unwrap();
+    assert!(page.contains("&lt;script&gt;") && page.contains("service shop"), "{page}");
+}
+
+#[test]
+fn changes_say_what_is_known_and_why_not() {
+    let change = |key: &str, samples: [u64; 2], ratio, differs: Option<bool>| FleetChange {
+        key: key.into(),
+        samples,
+        shares: samples.map(|samples| (samples > 0).then_some(samples as f64 / 1000.0)),
+        ratio,
+        p: differs.map(|differs| if differs { 0.001 } else { 0.5 }),
+        differs,
+    };
+    let rows = [
+        change("more", [100, 150], with(1.5, 1.2, 1.9), Some(true)),
+        change("same", [100, 101], with(1.01, 0.9, 1.2), Some(false)),
+        change("new", [0, 50], None, None),
+        change("few", [5, 6], Some((1.2, None)), None),
+    ];
+    let side = |name: &str| FleetSide {
+        name: name.into(),
+        hosts: 4,
+        samples: 1000,
+        recorded_s: 300.0,
+        cores_per_host: Some(1.5),
+    };
+    let (head, sides) = (head(4), [side("version 1"), side("version 2")]);
+    let cost = change("", [1000, 1000], with(1.1, 1.05, 1.15), Some(true));
+    let view = FleetDiffView {
+        head: &head,
+        sides: &sides,
+        paired: Some(4),
+        cost: Some(&cost),
+        rows: &rows,
+    };
+    insta::assert_snapshot!(view.text(&Style::PLAIN), @r#"
+    cpu-clock, 4 hosts, 12,345 samples, 7 lost
+    2026-11-26 05:00:00 to 2026-11-26 06:00:00 UTC, 98.0% recorded
+    service shop
+
+    before  version 1: 4 hosts, 1,000 samples, 1.50 CPUs in use per host
+    after   version 2: 4 hosts, 1,000 samples, 1.50 CPUs in use per host
+    compared: 4 hosts that ran both, each with itself
+    CPUs per host: +10.0% (95% CI +5.0% to +15.0%): more
+
+    change            95% CI  verdict       before   after  function
+    +50.0%  +20.0% to +90.0%  more          10.00%  15.00%  more
+     +1.0%  -10.0% to +20.0%  inconclusive  10.00%  10.10%  same
+         -                 -  only after         -   5.00%  new
+    +20.0%                 -  inconclusive   0.50%   0.60%  few
+    "#);
+    let value = json(&view);
+    assert_eq!(value["rows"][0]["verdict"], "more");
+    assert_eq!(value["rows"][2]["verdict"], Value::Null);
+    assert_eq!(value["cost"][0]["ratio"], 1.1);
+    assert!(view.page("c").unwrap().contains("version 1 and version 2"));
+}
+
+#[test]
+fn hosts_have_their_gaps_and_two_hosts_no_interval() {
+    let host = |name: &str, missing: Option<i64>| FleetHost {
+        host: name.into(),
+        cpus: Some(8),
+        recorded_s: 1800.0,
+        recorded: Some(0.5),
+        cores: Some(3.25),
+        samples: 4000,
+        lost: None,
+        throttled: 2,
+        own_cores: missing.map(|_| 0.006),
+        missing,
+    };
+    let rows = [host("a", Some(12)), host("b", None)];
+    let head = FleetHead { recorded: Some(0.5), ..head(2) };
+    let view = FleetHostsView { head: &head, rows: &rows };
+    insta::assert_snapshot!(view.text(&Style::PLAIN), @r#"
+    cpu-clock, 2 hosts, 12,345 samples, 7 lost
+    2026-11-26 05:00:00 to 2026-11-26 06:00:00 UTC, 50.0% recorded
+    service shop
+    warning: only 50.0% of the time was recorded on these hosts; the rest is not in any figure
+
+    host  CPUs  recorded  cores  samples  lost  throttled  agent  missing
+    a        8    50.00%   3.25    4,000     -          2  0.60%       12
+    b        8    50.00%   3.25    4,000     -          2      -        -
+    "#);
+    assert_eq!(json(&view)["rows"][1]["missing"], Value::Null);
+    assert!(head.summary("x").notes.iter().any(|note| note.text.starts_with("no CI")));
+}
+
+#[test]
+fn any_rows_keep_their_types() {
+    let column = |name: &str, values| AnyColumn { name: name.into(), values };
+    let table = AnyTable {
+        columns: vec![
+            column("who", AnyValues::Texts(vec![Some("a".into()), None])),
+            column("n", AnyValues::Whole(vec![Some(-3), Some(1_000_000)])),
+            column("x", AnyValues::Numbers(vec![Some(0.5), None])),
+        ],
+        rows: 2,
+    };
+    insta::assert_snapshot!(table.text(&Style::PLAIN), @r#"
+    who        n      x
+    a         -3  0.500
+    -    1000000      -
+    "#);
+    assert_eq!(table.delimited(Separator::Tab).unwrap(), "who\tn\tx\na\t-3\t0.5\n\t1000000\t\n");
+    assert_eq!(json(&table)["rows"][0]["n"], -3);
+}
