@@ -1,0 +1,32 @@
+//! Questions over all hosts of a dataset.
+//!
+//! ```text
+//!  --service, --since … ─► Selection ─► views ─┐
+//!  questions/NAME.sql ─────────────────────────┴► SQL ─► Engine (DataFusion) ─► sums by host ─► shares, changes
+//!                                                 └─► --print-sql: DuckDB, Spark, ClickHouse     with intervals
+//! ```
+//! Questions ask for sums by host, never for shares: hosts are the unit of variation, so ratios and their intervals are
+//! made here, from the sums of hosts ([`pmuscope_stats::LogRatio`]). Filters are in the views that a question reads, so
+//! its text is the same for all filters, and for all engines.
+
+mod diff;
+mod engine;
+mod events;
+mod hosts;
+mod question;
+mod rows;
+mod selection;
+mod shares;
+mod sql;
+mod stacks;
+
+pub use diff::{FleetDiff, SideChange, SideTotals, diff};
+pub use engine::{Engine, QueryAnswer, QueryError};
+pub use events::{ChosenEvent, choose_event, values};
+pub use hosts::{Coverage, HostCoverage, hosts};
+pub use question::{NamedQuestion, ShareBy};
+pub use rows::ResultRows;
+pub use selection::{ColumnFilter, Selection, Sides};
+pub use shares::{Fleet, ShareRow, Shares, shares};
+pub use sql::Dialect;
+pub use stacks::{FleetStacks, stacks};

@@ -1,0 +1,141 @@
+//! The named questions: SQL in `questions/`, with what rows are by.
+
+/// What rows are by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ShareBy {
+    /// Service.
+    Service,
+    /// Version of the service.
+    Version,
+    /// Unit of systemd.
+    Unit,
+    /// Container.
+    Container,
+    /// Kubernetes pod.
+    Pod,
+    /// Function, with its module.
+    Function,
+    /// Module: a binary or shared library.
+    Module,
+}
+
+impl ShareBy {
+    /// All of them, with their names on a command line and in SQL.
+    pub const ALL: [(&'static str, Self); 7] = [
+        ("service", Self::Service),
+        ("version", Self::Version),
+        ("unit", Self::Unit),
+        ("container", Self::Container),
+        ("pod", Self::Pod),
+        ("function", Self::Function),
+        ("module", Self::Module),
+    ];
+
+    /// The name of its column.
+    #[must_use]
+    pub fn column(self) -> &'static str {
+        let known = Self::ALL.iter().find(|(_, one)| *one == self);
+        known.map_or("service", |(name, _)| name)
+    }
+
+    /// Whether stacks say it, and not samples.
+    #[must_use]
+    pub fn is_of_stacks(self) -> bool {
+        matches!(self, Self::Function | Self::Module)
+    }
+}
+
+/// A named question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NamedQuestion {
+    /// Sums by service, or what else processes belong to.
+    Services,
+    /// Sums by the function where samples were taken.
+    Functions,
+    /// Sums by function, with callees.
+    Total,
+    /// What was recorded of each host.
+    Hosts,
+    /// Sums by hour.
+    Hours,
+    /// Sums by function of two sides.
+    Diff,
+    /// Sums of two sides.
+    Sides,
+    /// Stacks with their frames.
+    Stacks,
+    /// What agents cost, and what is missing.
+    Agents,
+}
+
+impl NamedQuestion {
+    /// All of them, with their names.
+    pub const ALL: [(&'static str, Self); 9] = [
+        ("services", Self::Services),
+        ("functions", Self::Functions),
+        ("total", Self::Total),
+        ("hosts", Self::Hosts),
+        ("hours", Self::Hours),
+        ("diff", Self::Diff),
+        ("sides", Self::Sides),
+        ("stacks", Self::Stacks),
+        ("agents", Self::Agents),
+    ];
+
+    /// The text as it is in the repository.
+    fn template(self) -> &'static str {
+        match self {
+            Self::Services => include_str!("../questions/services.sql"),
+            Self::Functions => include_str!("../questions/functions.sql"),
+            Self::Total => include_str!("../questions/total.sql"),
+            Self::Hosts => include_str!("../questions/hosts.sql"),
+            Self::Hours => include_str!("../questions/hours.sql"),
+            Self::Diff => include_str!("../questions/diff.sql"),
+            Self::Sides => include_str!("../questions/sides.sql"),
+            Self::Stacks => include_str!("../questions/stacks.sql"),
+            Self::Agents => include_str!("../questions/agents.sql"),
+        }
+    }
+
+    /// Whether it compares two sides.
+    #[must_use]
+    pub fn has_sides(self) -> bool {
+        matches!(self, Self::Diff | Self::Sides)
+    }
+
+    /// Its SQL: rows by these columns, this many of them at most.
+    #[must_use]
+    pub fn sql(self, by: &[ShareBy], limit: u64) -> String {
+        let all: Vec<&str> = by.iter().map(|one| one.column()).collect();
+        let of_samples = by.iter().filter(|one| !one.is_of_stacks());
+        let columns: String = of_samples.map(|one| format!("{}, ", one.column())).collect();
+        self.template()
+            .trim_end()
+            .replace("{by}", &all.join(", "))
+            .replace("{columns}", &columns)
+            .replace("{limit}", &limit.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_place_of_a_question_is_filled() {
+        for (name, question) in NamedQuestion::ALL {
+            let sql = question.sql(&[ShareBy::Service, ShareBy::Function], 20);
+            assert!(!sql.contains(['{', '}', ';']), "{name}: {sql}");
+            assert!(sql.starts_with("-- "), "{name} says what it answers");
+        }
+    }
+
+    #[test]
+    fn functions_are_of_stacks_and_the_rest_is_of_samples() {
+        let sql = NamedQuestion::Functions.sql(&[ShareBy::Service, ShareBy::Function], 5);
+        assert!(sql.contains("SELECT service, host, stack_id, sum(weight)"), "{sql}");
+        assert!(sql.contains("SELECT service, function, host, sum(weight)"), "{sql}");
+        let sql = NamedQuestion::Functions.sql(&[ShareBy::Function, ShareBy::Module], 5);
+        assert!(sql.contains("SELECT host, stack_id, sum(weight)"), "{sql}");
+    }
+}

@@ -1,0 +1,122 @@
+//! SQL that differs from engine to engine: literals, and how files become a table.
+
+use std::path::Path;
+
+use pmuscope_dataset::{Dataset, Timestamp};
+
+/// An engine that reads Parquet files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Dialect {
+    /// DataFusion, which is in this program; its own shell is `datafusion-cli`.
+    #[default]
+    DataFusion,
+    /// DuckDB.
+    DuckDb,
+    /// Spark SQL.
+    Spark,
+    /// ClickHouse, its shell `clickhouse-local`, and chDB.
+    ClickHouse,
+}
+
+impl Dialect {
+    /// All of them, with their names on a command line.
+    pub const ALL: [(&'static str, Self); 4] = [
+        ("datafusion", Self::DataFusion),
+        ("duckdb", Self::DuckDb),
+        ("spark", Self::Spark),
+        ("clickhouse", Self::ClickHouse),
+    ];
+
+    /// A text as a literal. Spark and ClickHouse take a backslash as the beginning of an escape, the others as itself.
+    #[must_use]
+    pub fn text(self, text: &str) -> String {
+        let quoted = match self {
+            Self::DataFusion | Self::DuckDb => text.replace('\'', "''"),
+            Self::Spark | Self::ClickHouse => text.replace('\\', "\\\\").replace('\'', "\\'"),
+        };
+        format!("'{quoted}'")
+    }
+
+    /// A time as a literal that does not depend on the session's time zone.
+    #[must_use]
+    pub fn time(self, time: Timestamp) -> String {
+        let time = chrono::DateTime::from_timestamp_micros(time.0).unwrap_or_default();
+        let plain = time.format("%Y-%m-%d %H:%M:%S%.6f");
+        match self {
+            Self::DataFusion => format!("TIMESTAMP '{}'", time.format("%Y-%m-%dT%H:%M:%S%.6fZ")),
+            Self::DuckDb => format!("TIMESTAMPTZ '{plain}+00'"),
+            Self::Spark => format!("TIMESTAMP '{plain}Z'"),
+            Self::ClickHouse => format!("toDateTime64('{plain}', 6, 'UTC')"),
+        }
+    }
+
+    /// The statement that makes `name` of the files of a table, with the day of each file as `date`.
+    #[must_use]
+    pub fn files(self, name: &str, table: &str, dataset: &Dataset) -> String {
+        let folder = dataset.folder(table);
+        let all = |end: &str| self.text(&with_end(&folder, end));
+        match self {
+            Self::DataFusion => format!(
+                "CREATE EXTERNAL TABLE {name} STORED AS PARQUET PARTITIONED BY (date) LOCATION {}",
+                all("/")
+            ),
+            Self::DuckDb => format!(
+                "CREATE OR REPLACE TEMP VIEW {name} AS SELECT * FROM read_parquet({}, hive_partitioning = true, \
+                 hive_types = {{'date': VARCHAR}}, union_by_name = true)",
+                all("/*/*.parquet")
+            ),
+            Self::Spark => format!(
+                "CREATE OR REPLACE TEMPORARY VIEW {name} USING parquet OPTIONS (path {}, mergeSchema 'true')",
+                all("")
+            ),
+            Self::ClickHouse => format!(
+                "CREATE TEMPORARY VIEW {name} AS SELECT * FROM file({}, 'Parquet') SETTINGS \
+                 schema_inference_mode = 'union', use_hive_partitioning = 1",
+                all("/*/*.parquet")
+            ),
+        }
+    }
+
+    /// The beginning of a statement that makes a view for this session.
+    pub(crate) fn view(self) -> &'static str {
+        match self {
+            Self::DataFusion => "CREATE OR REPLACE VIEW",
+            Self::DuckDb => "CREATE OR REPLACE TEMP VIEW",
+            Self::Spark => "CREATE OR REPLACE TEMPORARY VIEW",
+            Self::ClickHouse => "CREATE TEMPORARY VIEW",
+        }
+    }
+}
+
+fn with_end(folder: &Path, end: &str) -> String {
+    format!("{}{end}", folder.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_literal_holds_whatever_is_in_the_text() {
+        let hostile = r"it's a \' trap";
+        assert_eq!(Dialect::DataFusion.text(hostile), r"'it''s a \'' trap'");
+        assert_eq!(Dialect::DuckDb.text(hostile), r"'it''s a \'' trap'");
+        assert_eq!(Dialect::Spark.text(hostile), r"'it\'s a \\\' trap'");
+        assert_eq!(Dialect::ClickHouse.text(hostile), r"'it\'s a \\\' trap'");
+    }
+
+    #[test]
+    fn times_are_utc_whatever_the_session_says() {
+        let time = Timestamp(1_764_028_800_250_000);
+        let shown = Dialect::ALL.map(|(_, dialect)| dialect.time(time));
+        assert_eq!(
+            shown,
+            [
+                "TIMESTAMP '2025-11-25T00:00:00.250000Z'",
+                "TIMESTAMPTZ '2025-11-25 00:00:00.250000+00'",
+                "TIMESTAMP '2025-11-25 00:00:00.250000Z'",
+                "toDateTime64('2025-11-25 00:00:00.250000', 6, 'UTC')",
+            ]
+        );
+    }
+}

@@ -1,0 +1,313 @@
+//! Questions over small fleets whose sums are known.
+
+#![allow(clippy::unwrap_used, clippy::panic)] // tests
+
+use std::sync::Arc;
+
+use pmuscope_dataset::{
+    AgentRow, Dataset, FrameRow, HostRow, IntervalRow, Rows, SampleRow, StackRow, Timestamp,
+};
+use pmuscope_query::{
+    ColumnFilter, Dialect, Engine, NamedQuestion, QueryError, Selection, ShareBy, Sides,
+    choose_event, diff, hosts, shares, stacks,
+};
+
+/// 2025-11-25, midnight UTC.
+const DAY: i64 = 1_764_028_800_000_000;
+/// Five minutes.
+const BIN_US: i64 = 300_000_000;
+
+/// A sample row: host, service, version, stack, bin, milliseconds of CPU time.
+type Used<'a> = (&'a str, &'a str, Option<&'a str>, i64, i64, i64);
+
+fn sample(&(host, service, version, stack_id, bin, ms): &Used<'_>) -> SampleRow {
+    SampleRow {
+        start: Timestamp(DAY + bin * BIN_US),
+        bin_us: BIN_US,
+        host: host.into(),
+        boot: None,
+        service: service.into(),
+        version: version.map(Arc::from),
+        unit: None,
+        container: None,
+        pod: None,
+        event: "cpu-clock".into(),
+        stack_id,
+        samples: ms / 10,
+        weight: ms * 1000,
+        weight_unit: "us".into(),
+        batch: 1,
+    }
+}
+
+fn interval(host: &str, bin: i64, samples: i64) -> IntervalRow {
+    IntervalRow {
+        start: Timestamp(DAY + bin * BIN_US),
+        bin_us: BIN_US,
+        host: host.into(),
+        boot: None,
+        event: "cpu-clock".into(),
+        cpus: Some(4),
+        recorded_us: BIN_US,
+        samples,
+        lost: Some(1),
+        throttled: 0,
+        own_cpu_us: Some(1000),
+        recorder: None,
+        batch: 1,
+    }
+}
+
+/// Stack `id`: its leaf is `f<id>`, called from `main`.
+fn stack(id: i64) -> (StackRow, [FrameRow; 2]) {
+    let frame = |depth: i64, function: String| FrameRow {
+        stack_id: id,
+        depth,
+        inline_depth: 0,
+        build_id: None,
+        address: Some(16 * id),
+        function: Some(function.into()),
+        module: "/bin/shop".into(),
+        file: None,
+        line: None,
+    };
+    let row = StackRow {
+        stack_id: id,
+        digest: format!("{id:032x}").into(),
+        leaf: Some(format!("f{id}").into()),
+        leaf_module: "/bin/shop".into(),
+        depth: 2,
+    };
+    (row, [frame(0, format!("f{id}")), frame(1, "main".to_owned())])
+}
+
+/// A dataset of these rows, a file for each host and bin, as agents deliver them: each with all stacks.
+fn dataset(used: &[Used<'_>]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let dataset = Dataset::new(folder.path());
+    let mut files: Vec<(&str, i64)> = used.iter().map(|one| (one.0, one.4)).collect();
+    files.sort_unstable();
+    files.dedup();
+    for (host, bin) in files {
+        let own: Vec<SampleRow> =
+            used.iter().filter(|one| (one.0, one.4) == (host, bin)).map(sample).collect();
+        let known: Vec<(StackRow, [FrameRow; 2])> = (1..=3).map(stack).collect();
+        let samples = own.iter().map(|row| row.samples).sum();
+        let when = Timestamp(DAY + bin * BIN_US);
+        let name = format!("{host}-{bin}");
+        let agent = AgentRow {
+            start: when,
+            bin_us: BIN_US,
+            host: host.into(),
+            boot: None,
+            agent: "test".into(),
+            cpu_us: 3_000_000,
+            rss_bytes: Some(1 << 20),
+            unidentified_samples: 0,
+            dropped_samples: 0,
+            waiting_files: 0,
+            batch: 1,
+        };
+        dataset.write(vec![agent], when, &name).unwrap();
+        let rows = Rows {
+            samples: own,
+            frames: known.iter().flat_map(|(_, frames)| frames.clone()).collect(),
+            stacks: known.into_iter().map(|(stack, _)| stack).collect(),
+            intervals: vec![interval(host, bin, samples)],
+            hosts: Vec::<HostRow>::new(),
+        };
+        dataset.write_all(rows, when, &name).unwrap();
+    }
+    folder
+}
+
+const SHOP: [Used<'static>; 8] = [
+    ("a", "shop", Some("1"), 1, 0, 60_000),
+    ("a", "shop", Some("1"), 2, 0, 30_000),
+    ("a", "shop", Some("2"), 1, 1, 30_000),
+    ("a", "cron", None, 3, 1, 30_000),
+    ("b", "shop", Some("1"), 1, 0, 90_000),
+    ("b", "shop", Some("2"), 2, 1, 60_000),
+    ("c", "shop", Some("1"), 2, 0, 120_000),
+    ("c", "cron", None, 3, 0, 30_000),
+];
+
+fn opened(folder: &tempfile::TempDir, conditions: &[(&str, &str)]) -> Engine {
+    let engine = Engine::open(folder.path()).unwrap();
+    let condition = |(column, value): &(&str, &str)| {
+        ColumnFilter::new(column, vec![(*value).to_owned()]).unwrap()
+    };
+    let mut selection = Selection {
+        conditions: conditions.iter().map(condition).collect(),
+        ..Selection::default()
+    };
+    let chosen = choose_event(&engine, &mut selection).unwrap();
+    assert_eq!((chosen.event.as_deref(), chosen.is_time()), (Some("cpu-clock"), true));
+    engine
+}
+
+#[test]
+fn rows_are_sums_over_hosts_and_add_up() {
+    let folder = dataset(&SHOP);
+    let engine = opened(&folder, &[]);
+    let found = shares(&engine, &[ShareBy::Service], 10, false, true).unwrap();
+    assert_eq!((found.fleet.samples, found.fleet.weight), (45_000, 450_000_000));
+    let rows: Vec<_> =
+        found.rows.iter().map(|row| (&*row.keys[0], row.weight, row.hosts)).collect();
+    assert_eq!(rows, [("shop", 390_000_000, 3), ("cron", 60_000_000, 2)]);
+    let [shop, cron] = [0, 1].map(|at| found.rows[at].share.unwrap());
+    assert!((shop.value - 390.0 / 450.0).abs() < 1e-12 && shop.interval.is_some());
+    assert!((shop.value + cron.value - 1.0).abs() < 1e-12);
+    // Three hosts, of which two were recorded for two bins and one for one: 450 s in 1,500 s of hosts, times three.
+    let cores = found.fleet.cores.unwrap();
+    assert!((cores.value - 3.0 * 450.0 / 1500.0).abs() < 1e-12, "{cores:?}");
+}
+
+#[test]
+fn functions_are_named_once_however_many_files_name_them() {
+    let folder = dataset(&SHOP);
+    let engine = opened(&folder, &[("service", "shop")]);
+    let by = [ShareBy::Version, ShareBy::Function];
+    let found = shares(&engine, &by, 10, false, true).unwrap();
+    let rows: Vec<_> = found.rows.iter().map(|row| (row.keys.join(" "), row.samples)).collect();
+    let expected = [("1 f1", 15_000), ("1 f2", 15_000), ("2 f2", 6000), ("2 f1", 3000)];
+    assert_eq!(rows, expected.map(|(keys, samples)| (keys.to_owned(), samples)));
+    let with_callees = shares(&engine, &[ShareBy::Function], 1, true, true).unwrap();
+    assert_eq!(with_callees.rows[0].keys, ["main"]);
+    assert_eq!(with_callees.rows[0].weight, with_callees.fleet.weight);
+}
+
+#[test]
+fn a_limit_leaves_out_rows_and_changes_no_share() {
+    let folder = dataset(&SHOP);
+    let engine = opened(&folder, &[]);
+    let [all, one] =
+        [10, 1].map(|limit| shares(&engine, &[ShareBy::Function], limit, false, true).unwrap());
+    assert_eq!((all.rows.len(), one.rows.len()), (3, 1));
+    assert_eq!(all.rows[0], one.rows[0]);
+    assert_eq!(all.fleet, one.fleet);
+}
+
+#[test]
+fn hosts_have_what_was_recorded_whatever_is_selected() {
+    let folder = dataset(&SHOP);
+    let coverage = hosts(&opened(&folder, &[("service", "cron")])).unwrap();
+    let rows: Vec<_> = coverage
+        .hosts
+        .iter()
+        .map(|host| (&*host.host, host.bins, host.samples, host.lost))
+        .collect();
+    assert_eq!(
+        rows,
+        [("a", 2, 15_000, Some(2)), ("b", 2, 15_000, Some(2)), ("c", 1, 15_000, Some(1))]
+    );
+    assert_eq!(coverage.span_us, Some((DAY, DAY + 2 * BIN_US)));
+    assert!((coverage.share().unwrap() - 5.0 / 6.0).abs() < 1e-12);
+    assert_eq!(coverage.lost(), Some(5));
+}
+
+#[test]
+fn sides_are_compared_on_hosts_that_ran_both() {
+    let used: Vec<Used<'_>> = ["a", "b", "c", "d"]
+        .into_iter()
+        .flat_map(|host| {
+            [
+                (host, "shop", Some("1"), 1, 0, 10_000),
+                (host, "shop", Some("1"), 2, 0, 30_000),
+                (host, "shop", Some("2"), 1, 1, 20_000),
+                (host, "shop", Some("2"), 2, 1, 30_000),
+            ]
+        })
+        .collect();
+    let folder = dataset(&used);
+    let engine = opened(&folder, &[]);
+    let version =
+        |version: &str| vec![ColumnFilter::new("version", vec![version.to_owned()]).unwrap()];
+    let sides = Sides { a: version("1"), b: version("2") };
+    engine.select(&Selection::default(), Some(&sides)).unwrap();
+    let found = diff(&engine, 10, true).unwrap();
+    assert_eq!((found.paired, found.sides[0].hosts, found.sides[1].samples), (Some(4), 4, 20_000));
+    // 40 s and 50 s of CPU time in 300 s.
+    let cores = found.sides[1].cores_per_host.unwrap().value;
+    assert!((cores - 50.0 / 300.0).abs() < 1e-12, "{cores}");
+    let cost = found.cost.unwrap().ratio.unwrap();
+    assert!((cost.value - 1.25).abs() < 1e-12, "{cost:?}");
+    let f1 = found.rows.iter().find(|row| row.key == "f1").unwrap();
+    assert!((f1.ratio.unwrap().value - 0.4 / 0.25).abs() < 1e-12, "{f1:?}");
+    assert_eq!(f1.samples, [4000, 8000]);
+}
+
+#[test]
+fn stacks_keep_their_weight_and_their_order() {
+    let folder = dataset(&SHOP);
+    let engine = opened(&folder, &[]);
+    let found = stacks(&engine, "cpu-clock", 100).unwrap();
+    assert_eq!(found.samples(), 45_000);
+    let (source, mut folded) = (found.source(), Vec::new());
+    let event = source.events[0].clone();
+    pmuscope_profile::export::folded::write(
+        &source,
+        &event,
+        pmuscope_profile::export::folded::Options::default(),
+        &mut folded,
+    )
+    .unwrap();
+    let folded = String::from_utf8(folded).unwrap();
+    let expected = "cron;main;f3 60000000\nshop;main;f1 180000000\nshop;main;f2 210000000\n";
+    assert_eq!(folded, expected);
+}
+
+#[test]
+fn times_narrow_to_bins_and_their_days() {
+    let (today, tomorrow) =
+        (("a", "shop", None, 1, 0, 10_000), ("a", "shop", None, 1, 288, 20_000));
+    let folder = dataset(&[today, tomorrow]);
+    let engine = Engine::open(folder.path()).unwrap();
+    let samples = |since: Option<i64>, until: Option<i64>| {
+        let [since, until] = [since, until].map(|us| us.map(|us| Timestamp(DAY + us)));
+        let mut selection = Selection { since, until, ..Selection::default() };
+        choose_event(&engine, &mut selection).unwrap();
+        shares(&engine, &[ShareBy::Service], 10, false, true).unwrap().fleet.samples
+    };
+    let day = 288 * BIN_US;
+    assert_eq!(samples(None, None), 3000);
+    assert_eq!(samples(Some(1), None), 2000);
+    assert_eq!(samples(None, Some(day)), 1000);
+    assert_eq!(samples(Some(day), Some(day + 1)), 2000);
+    assert_eq!(samples(Some(day + 1), None), 0);
+}
+
+#[test]
+fn every_named_question_has_an_answer() {
+    let folder = dataset(&SHOP);
+    let engine = opened(&folder, &[]);
+    let side =
+        |version: &str| vec![ColumnFilter::new("version", vec![version.to_owned()]).unwrap()];
+    let sides = Sides { a: side("1"), b: side("2") };
+    engine.select(&Selection::default(), Some(&sides)).unwrap();
+    for (name, question) in NamedQuestion::ALL {
+        let answer = engine.run(&question.sql(&[ShareBy::Service, ShareBy::Version], 10)).unwrap();
+        let rows: usize = answer.batches.iter().map(|batch| batch.num_rows()).sum();
+        assert!(rows > 0, "{name}");
+    }
+}
+
+/// What --print-sql prints for DataFusion is what its own shell takes: it makes its tables itself.
+#[test]
+fn printed_statements_make_the_same_views_from_files_alone() {
+    let folder = dataset(&SHOP);
+    let views = Selection::default().views(Dialect::DataFusion, &Dataset::new(folder.path()), None);
+    assert_eq!(views.len(), 12);
+    assert!(views[0].contains("LOCATION '") && views[0].contains("/v1/samples/'"), "{}", views[0]);
+}
+
+#[test]
+fn what_is_no_dataset_and_no_sql_is_named() {
+    let empty = tempfile::tempdir().unwrap();
+    let error = Engine::open(empty.path()).unwrap_err();
+    assert!(matches!(error, QueryError::NoDataset(_)) && error.to_string().contains("Try: "));
+    let folder = dataset(&SHOP[..1]);
+    let engine = opened(&folder, &[]);
+    let error = engine.run("SELECT nothing FROM samples").unwrap_err().to_string();
+    assert!(error.contains("nothing") && !error.contains("bug"), "{error}");
+}
