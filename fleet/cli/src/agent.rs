@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context as _;
 use pmuscope_agent::{AgentConfig, BinReport};
+use pmuscope_console::say;
 use pmuscope_text::number;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
@@ -33,7 +34,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             .context("cannot listen for signals")?;
     }
     let stops = || stop.load(Ordering::Relaxed);
-    pmuscope_agent::run(&config, args.once, &stops, &mut |bin| eprintln!("{}", line(bin)))?;
+    pmuscope_agent::run(&config, args.once, &stops, &mut |bin| say!("{}", line(bin)))?;
     Ok(())
 }
 

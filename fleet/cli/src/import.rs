@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use pmuscope_console::say;
 use pmuscope_dataset::{Dataset, ImportOrigin, PROFILE, TaskIdentity, Timestamp, file_name, rows};
 use pmuscope_perfdata::reader::RecordingFile;
 use pmuscope_profile::aggregate::Task;
@@ -57,7 +58,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     for file in &args.files {
         let counts = import(file, args, &dataset)
             .with_context(|| format!("cannot import {}", file.display()))?;
-        eprintln!("{}: {counts}", file.display());
+        say!("{}: {counts}", file.display());
     }
     Ok(())
 }

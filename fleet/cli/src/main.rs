@@ -3,19 +3,43 @@
 #![forbid(unsafe_code)]
 
 mod agent;
+mod diff;
+mod hosts;
 mod import;
+mod select;
+mod shares;
+mod sql;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use pmuscope_console::exit::{self, Exit};
+use pmuscope_console::program::{self, ProgramInfo};
+use pmuscope_console::{replace, terminal};
+
+/// The commit, or why it is not known.
+const COMMIT: &str = env!("PMUSCOPE_BUILD_COMMIT");
 
 /// Profiles of many machines, in Parquet files that any engine reads
 #[derive(Debug, Parser)]
-#[command(name = "pmuscope fleet", version, arg_required_else_help = true)]
+#[command(name = "pmuscope fleet", version, arg_required_else_help = true, max_term_width = 100)]
 struct Cli {
     #[command(subcommand)]
     command: FleetCommand,
+    /// Overwrite existing files of any kind
+    #[arg(long, global = true, help_heading = GLOBAL)]
+    force: bool,
+    /// Show all columns of tables, however narrow the terminal
+    #[arg(long, global = true, help_heading = GLOBAL)]
+    wide: bool,
+    /// Color text: auto, always or never
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", hide_default_value = true,
+        hide_possible_values = true, help_heading = GLOBAL)]
+    color: terminal::Color,
 }
+
+/// Flags of every command, which help shows last.
+const GLOBAL: &str = "Global options";
 
 #[derive(Debug, Subcommand)]
 enum FleetCommand {
@@ -23,28 +47,44 @@ enum FleetCommand {
     Agent(agent::Args),
     /// Add recordings of single machines to a dataset
     Import(import::Args),
+    /// Show which services use the CPUs of all hosts
+    Top(shares::TopArgs),
+    /// Show which functions use the CPUs of all hosts
+    ///
+    /// Shares and CPUs have 95% CIs over hosts. A page has a flame graph.
+    Report(shares::ReportArgs),
+    /// Compare two versions, or any two sides, function by function
+    Diff(diff::Args),
+    /// Show what was recorded of each host, and what is missing
+    Hosts(hosts::Args),
+    /// Put a question in SQL, or print the SQL of a named one for other engines
+    Sql(sql::Args),
 }
 
-/// Bad arguments or input, as of `pmuscope`.
-const BAD_INPUT: u8 = 2;
-
 fn main() -> ExitCode {
+    // Without /dev/full there is nothing that could be done.
+    let _ = pmuscope_machine::stdout::refuse_if_closed();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
             let _ = error.print();
-            return if error.use_stderr() { ExitCode::from(BAD_INPUT) } else { ExitCode::SUCCESS };
+            return if error.use_stderr() { Exit::BadInput.into() } else { Exit::Done.into() };
         }
     };
-    let result = match &cli.command {
+    program::set(ProgramInfo { commit: COMMIT, facts: None });
+    replace::force(cli.force);
+    terminal::set(cli.wide, cli.color);
+    let ended = match &cli.command {
         FleetCommand::Agent(args) => agent::run(args),
         FleetCommand::Import(args) => import::run(args),
+        FleetCommand::Top(args) => shares::top(args),
+        FleetCommand::Report(args) => shares::report(args),
+        FleetCommand::Diff(args) => diff::run(args),
+        FleetCommand::Hosts(args) => hosts::run(args),
+        FleetCommand::Sql(args) => sql::run(args),
     };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            ExitCode::from(BAD_INPUT)
-        }
+    match ended {
+        Ok(()) => Exit::Done.into(),
+        Err(error) => exit::report(&error),
     }
 }

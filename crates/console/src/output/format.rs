@@ -86,7 +86,7 @@ impl Format {
         !is_stdout(file) && Self::choose(None, Some(file), offered).is_ok()
     }
 
-    /// Whether it is made of counts, by [`write()`]; else of the profile's rows.
+    /// Whether it is made of counts, as exports are; else of the profile's rows.
     pub fn is_of_counts(self) -> bool {
         !matches!(self, Self::Text | Self::Json)
     }

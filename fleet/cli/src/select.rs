@@ -1,0 +1,219 @@
+//! Which part of a dataset a command is about: the flags that all questions have, and what an answer covers.
+
+use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use pmuscope_console::exit::bad_input;
+use pmuscope_dataset::Timestamp;
+use pmuscope_query::{
+    ChosenEvent, ColumnFilter, Coverage, Engine, Fleet, Selection, choose_event, values,
+};
+use pmuscope_report::{FleetHead, Note};
+use pmuscope_text::number;
+
+/// Names that a message lists.
+const NAMES: u64 = 5;
+
+/// Which part of a dataset.
+#[derive(Debug, clap::Args)]
+pub(crate) struct SelectArgs {
+    /// Folder of the dataset
+    #[arg(value_name = "DATASET")]
+    pub(crate) dataset: PathBuf,
+    /// Only this service; several times for several
+    #[arg(long, value_name = "NAME", help_heading = FILTERS)]
+    service: Vec<String>,
+    /// Only this version
+    #[arg(long, value_name = "VERSION", help_heading = FILTERS)]
+    version: Vec<String>,
+    /// Only this host
+    #[arg(long, value_name = "NAME", help_heading = FILTERS)]
+    host: Vec<String>,
+    /// Only this unit of systemd
+    #[arg(long, value_name = "UNIT", help_heading = FILTERS)]
+    unit: Vec<String>,
+    /// Only this container
+    #[arg(long, value_name = "ID", help_heading = FILTERS)]
+    container: Vec<String>,
+    /// Only this Kubernetes pod
+    #[arg(long, value_name = "UID", help_heading = FILTERS)]
+    pod: Vec<String>,
+    /// From this time on: 2026-11-25T12:00:00Z, or 2h for two hours ago
+    #[arg(long, value_name = "TIME", value_parser = time, help_heading = FILTERS)]
+    since: Option<Timestamp>,
+    /// Before this time
+    #[arg(long, value_name = "TIME", value_parser = time, help_heading = FILTERS)]
+    until: Option<Timestamp>,
+    /// Event [default: the one that was recorded longest]
+    #[arg(short, long, value_name = "EVENT", help_heading = FILTERS)]
+    event: Option<String>,
+}
+
+const FILTERS: &str = "Filters";
+
+impl SelectArgs {
+    /// The selection, without an event that nobody named.
+    pub(crate) fn selection(&self) -> Selection {
+        let all = [
+            ("service", &self.service),
+            ("version", &self.version),
+            ("host", &self.host),
+            ("unit", &self.unit),
+            ("container", &self.container),
+            ("pod", &self.pod),
+        ];
+        let given = all.into_iter().filter(|(_, values)| !values.is_empty());
+        let conditions =
+            given.filter_map(|(column, values)| ColumnFilter::new(column, values.clone()));
+        Selection {
+            event: self.event.clone(),
+            weight_unit: None,
+            conditions: conditions.collect(),
+            since: self.since,
+            until: self.until,
+        }
+    }
+
+    /// The same in words.
+    fn words(&self) -> String {
+        let all = [
+            ("service", &self.service),
+            ("version", &self.version),
+            ("host", &self.host),
+            ("unit", &self.unit),
+            ("container", &self.container),
+            ("pod", &self.pod),
+        ];
+        let given = all.into_iter().filter(|(_, values)| !values.is_empty());
+        given
+            .map(|(name, values)| format!("{name} {}", values.join(", ")))
+            .collect::<Vec<_>>()
+            .join("; ")
+    }
+
+    /// Opens the dataset and chooses the event.
+    pub(crate) fn open(&self) -> anyhow::Result<OpenedDataset> {
+        let engine = Engine::open(&self.dataset)?;
+        let mut selection = self.selection();
+        let chosen = choose_event(&engine, &mut selection)?;
+        Ok(OpenedDataset { engine, selection, chosen })
+    }
+
+    /// That nothing was selected, with what there is.
+    pub(crate) fn nothing(&self, opened: &OpenedDataset) -> anyhow::Result<anyhow::Error> {
+        let dataset = self.dataset.display();
+        let all = Selection { event: self.event.clone(), ..Selection::default() };
+        if opened.selection.conditions.is_empty() && all.event.is_none() {
+            return Ok(bad_input(format!(
+                "{dataset} has no samples in this time. Try: pmuscope fleet hosts {dataset}"
+            )));
+        }
+        for (column, given) in [
+            ("service", &self.service),
+            ("version", &self.version),
+            ("host", &self.host),
+            ("unit", &self.unit),
+            ("container", &self.container),
+            ("pod", &self.pod),
+            ("event", &self.event.iter().cloned().collect()),
+        ] {
+            let known = values(&opened.engine, column, 10_000)?;
+            let is_unknown = |one: &&String| !given.is_empty() && !known.contains(one);
+            if let Some(unknown) = given.iter().find(is_unknown) {
+                let some: Vec<String> = known.iter().take(NAMES as usize).cloned().collect();
+                let there = match &some[..] {
+                    [] => format!("no sample has a {column}"),
+                    some => format!("those with most samples are {}", some.join(", ")),
+                };
+                let text = format!("{dataset} has no {column} {unknown}: {there}");
+                return Ok(bad_input(format!("{text}. Try: another --{column}")));
+            }
+        }
+        Ok(bad_input(format!(
+            "{dataset} has no samples with all of these filters. Try: fewer of them"
+        )))
+    }
+}
+
+/// A dataset with a selection.
+pub(crate) struct OpenedDataset {
+    pub(crate) engine: Engine,
+    pub(crate) selection: Selection,
+    pub(crate) chosen: ChosenEvent,
+}
+
+impl OpenedDataset {
+    /// What an answer covers.
+    pub(crate) fn head(&self, args: &SelectArgs, coverage: &Coverage, samples: i64) -> FleetHead {
+        let time = |us: i64| {
+            let time = chrono::DateTime::from_timestamp_micros(us).unwrap_or_default();
+            time.format("%Y-%m-%d %H:%M:%S").to_string()
+        };
+        let mut notes = Vec::new();
+        if !self.chosen.others.is_empty() {
+            let text =
+                format!("other events were recorded, too: -e {}", self.chosen.others.join(", -e "));
+            notes.push(Note { warning: false, text });
+        }
+        if self.chosen.left_out > 0 {
+            let left_out = number::counted(self.chosen.left_out.unsigned_abs(), "sample");
+            let text = format!("{left_out} of this event count something else and are left out");
+            notes.push(Note { warning: true, text });
+        }
+        FleetHead {
+            dataset: args.dataset.display().to_string(),
+            selection: args.words(),
+            event: self.chosen.event.clone().unwrap_or_default(),
+            from: coverage.span_us.map(|(from, _)| time(from)),
+            until: coverage.span_us.map(|(_, until)| time(until)),
+            hosts: coverage.hosts.len() as u64,
+            recorded: coverage.share(),
+            samples: samples.unsigned_abs(),
+            lost: coverage.lost(),
+            notes,
+            no_ci: false,
+        }
+    }
+
+    pub(crate) fn head_of(&self, args: &SelectArgs, fleet: &Fleet) -> FleetHead {
+        self.head(args, &fleet.coverage, fleet.samples)
+    }
+}
+
+/// A time as RFC 3339 has it, or a length of time before now.
+pub(crate) fn time(text: &str) -> Result<Timestamp, String> {
+    let seconds = |unit: char| match unit {
+        's' => Some(1),
+        'm' => Some(60),
+        'h' => Some(3600),
+        'd' => Some(86_400),
+        _ => None,
+    };
+    let ago = text.char_indices().last().and_then(|(at, unit)| {
+        let number: i64 = text[..at].parse().ok().filter(|number| *number >= 0)?;
+        number.checked_mul(seconds(unit)?)?.checked_mul(1_000_000)
+    });
+    if let Some(ago) = ago {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        return Ok(Timestamp(now.as_micros() as i64 - ago));
+    }
+    let time = chrono::DateTime::parse_from_rfc3339(text);
+    let time = time.map_err(|error| format!("{error}. Try: 2026-11-25T12:00:00Z, or 2h"))?;
+    Ok(Timestamp(time.timestamp_micros()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_dates_or_before_now() {
+        assert_eq!(time("1970-01-01T01:00:01+01:00"), Ok(Timestamp(1_000_000)));
+        let (hour, day) = (time("1h").unwrap(), time("1d").unwrap());
+        let apart = hour.0 - day.0 - 23 * 3_600_000_000;
+        assert!(apart.abs() < 60_000_000, "{apart} µs");
+        for wrong in ["", "h", "yesterday", "-1h", "9999999999999999d"] {
+            assert!(time(wrong).unwrap_err().contains("Try: "), "{wrong}");
+        }
+    }
+}
