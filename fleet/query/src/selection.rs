@@ -72,8 +72,14 @@ impl Selection {
     /// Statements that make the views of this selection: files of tables, then what questions read.
     #[must_use]
     pub fn views(&self, dialect: Dialect, dataset: &Dataset, sides: Option<&Sides>) -> Vec<String> {
-        let files =
-            TABLES.iter().map(|table| dialect.files(&files(table.name), table.name, dataset));
+        let files = TABLES.iter().map(|table| {
+            let name = files(table.name);
+            if dataset.folder(table.name).is_dir() {
+                dialect.files(&name, table.name, dataset)
+            } else {
+                dialect.no_files(&name, table)
+            }
+        });
         files.chain(self.selected(dialect, sides)).collect()
     }
 

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use pmuscope_dataset::{Dataset, Timestamp};
+use arrow::datatypes::DataType;
+use pmuscope_dataset::{Dataset, TableInfo, Timestamp};
 
 /// An engine that reads Parquet files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -74,6 +75,42 @@ impl Dialect {
                  schema_inference_mode = 'union', use_hive_partitioning = 1",
                 all("/*/*.parquet")
             ),
+        }
+    }
+
+    /// The statement that makes `name` of a table without any file: other engines refuse a folder that is not there.
+    #[must_use]
+    pub fn no_files(self, name: &str, table: &TableInfo) -> String {
+        let column = |field: &arrow::datatypes::Field| {
+            let typed = self.type_name(field.data_type());
+            format!("CAST(NULL AS {typed}) AS {}", field.name())
+        };
+        let date = format!("CAST(NULL AS {}) AS date", self.type_name(&DataType::Utf8));
+        let schema = (table.schema)();
+        let columns: Vec<String> =
+            schema.fields().iter().map(|field| column(field)).chain([date]).collect();
+        format!(
+            "{} {name} AS SELECT * FROM (SELECT {}) AS one WHERE 1 = 0",
+            self.view(),
+            columns.join(", ")
+        )
+    }
+
+    /// The name of a type whose values may be missing.
+    fn type_name(self, of: &DataType) -> &'static str {
+        match (of, self) {
+            (DataType::Int64, Self::ClickHouse) => "Nullable(Int64)",
+            (DataType::Int64, _) => "BIGINT",
+            (DataType::Float64, Self::ClickHouse) => "Nullable(Float64)",
+            (DataType::Float64, _) => "DOUBLE",
+            (DataType::Boolean, Self::ClickHouse) => "Nullable(Bool)",
+            (DataType::Boolean, _) => "BOOLEAN",
+            (DataType::Timestamp(..), Self::ClickHouse) => "Nullable(DateTime64(6, 'UTC'))",
+            (DataType::Timestamp(..), Self::DuckDb) => "TIMESTAMPTZ",
+            (DataType::Timestamp(..), _) => "TIMESTAMP",
+            (_, Self::ClickHouse) => "Nullable(String)",
+            (_, Self::Spark) => "STRING",
+            (_, Self::DataFusion | Self::DuckDb) => "VARCHAR",
         }
     }
 
