@@ -173,7 +173,7 @@ fn what_has_no_place_is_refused_with_the_reason() {
         "first.state is a bit-field of 5 bits, and hardware watches whole bytes. Try: the \
          enclosing object, first",
     );
-    refused("first.color", "first (struct node) has no field color. Similar: color");
+    refused("first.colour", "first (struct node) has no field colour. Similar: color");
     refused("first.zzz", "first (struct node) has no field zzz. Similar: call, color");
     refused("counter.x", "counter (int) is not a structure: it has no fields");
     refused("counter[1]", "counter (int) is neither an array nor a pointer");
