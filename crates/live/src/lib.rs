@@ -37,7 +37,7 @@ pub struct Ticker<'a> {
     following: &'a Following<'a>,
     live: Live,
     metadata: Metadata,
-    names: KeptNames,
+    names: KnownNames,
     running: KernelIdentity,
     options: Options,
     /// When the last round began: what is older than the one before has come.
@@ -56,24 +56,30 @@ pub struct Tick {
 }
 
 impl<'a> Ticker<'a> {
-    /// Counts as `group` says, from now on; profiles are made with `options` and have names by `symbolizer`.
+    /// Counts as `group` says, from now on; profiles are made with `options` and have these names.
     #[must_use]
     pub fn new(
         following: &'a Following<'a>,
-        symbolizer: Symbolizer,
+        names: KnownNames,
         group: GroupBy,
         options: Options,
     ) -> Self {
         Self {
             live: Live::new(following.events(), group),
             metadata: following.metadata(),
-            running: symbolizer.running_kernel(),
-            names: KeptNames(Resident::new(symbolizer)),
+            running: names.running.clone(),
+            names,
             options,
             round: 0,
             end: following.began(),
             following,
         }
+    }
+
+    /// The names that were found, for another one that goes on.
+    #[must_use]
+    pub fn into_names(self) -> KnownNames {
+        self.names
     }
 
     /// The end of the last interval, or where the first one begins: nanoseconds of [`Following::now`].
@@ -117,15 +123,32 @@ impl<'a> Ticker<'a> {
     }
 }
 
-/// Names that stay in memory.
-struct KeptNames(Resident);
+/// Names that stay in memory from one interval to the next.
+pub struct KnownNames {
+    resident: Resident,
+    running: KernelIdentity,
+}
 
-impl Names for KeptNames {
+impl std::fmt::Debug for KnownNames {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("KnownNames").finish_non_exhaustive()
+    }
+}
+
+impl KnownNames {
+    /// None yet; they will be found by `symbolizer`.
+    #[must_use]
+    pub fn new(symbolizer: Symbolizer) -> Self {
+        Self { running: symbolizer.running_kernel(), resident: Resident::new(symbolizer) }
+    }
+}
+
+impl Names for KnownNames {
     fn jit_dump(&mut self, pid: i32, path: &Path) {
-        self.0.add_jit_dump(pid, path.to_owned());
+        self.resident.add_jit_dump(pid, path.to_owned());
     }
 
     fn resolve(&mut self, requests: &[Request<'_>]) -> Vec<Resolved> {
-        self.0.resolve_all(requests)
+        self.resident.resolve_all(requests)
     }
 }

@@ -1,4 +1,10 @@
 //! The loop of an agent: a bin, its rows, the spool, the sink.
+//!
+//! ```text
+//!  run ─► follow at a rate ─► bin ─► bin ─► … ─┬─ another rate, or too much memory ─► follow again, with nothing kept
+//!                                              ├─ another configuration is wished for ─► AgentEnd::Reload
+//!                                              └─ the end is wished for ─► AgentEnd::Stopped
+//! ```
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -9,13 +15,14 @@ use pmuscope_dataset::{
     AgentRow, ImportError, ImportOrigin, PROFILE, Rows, Timestamp, file_name, rows,
 };
 use pmuscope_events::{EventError, MachineCatalog, Sampling as EventSampling, default_event};
-use pmuscope_live::{LiveError, Ticker};
+use pmuscope_live::{KnownNames, LiveError, Ticker};
 use pmuscope_machine::{Machine, MachineError, Target};
 use pmuscope_profile::{GroupBy, Profile, TasksBy};
 use pmuscope_recorder::{CallGraph, FollowOptions, Following, RecorderError, Sampling, follow};
 use pmuscope_symbols::{Options as SymbolOptions, Symbolizer};
 
 use crate::config::AgentConfig;
+use crate::rate::{BinCost, next_rate};
 use crate::service::Services;
 use crate::sink::FolderSink;
 use crate::spool::{Backlog, Spool, SpoolError};
@@ -48,7 +55,30 @@ pub enum AgentError {
     Spool(#[from] SpoolError),
 }
 
-/// What became of a bin.
+/// How long memory above its bound is borne after names were forgotten: if those in use take that much, it would not help.
+const BEAR: Duration = Duration::from_secs(600);
+
+/// What whoever runs an agent wants of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wish {
+    /// Bin after bin.
+    GoOn,
+    /// To deliver what was recorded so far, and to end.
+    Stop,
+    /// The same, to go on with another configuration.
+    Reload,
+}
+
+/// How an agent ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AgentEnd {
+    /// As it was wished for, or after one bin.
+    Stopped,
+    /// For another configuration.
+    Reload,
+}
+
+/// What happened to a bin.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BinReport {
     /// Its length, seconds.
@@ -67,32 +97,94 @@ pub struct BinReport {
     pub waiting: Backlog,
     /// Why the rest was not delivered.
     pub undelivered: Option<String>,
+    /// Why the bin itself is not kept: its samples are dropped.
+    pub unkept: Option<String>,
+    /// CPU time that recording took, as a part of the machine's, 0 to 1.
+    pub overhead: f64,
+    /// Samples per second and CPU from now on, where that has changed.
+    pub new_frequency_hz: Option<u64>,
 }
 
-/// Records bin after bin until `stops` says so, or for one bin; each is reported.
+/// Records bin after bin as `wish` says, or one bin; each is reported.
 ///
 /// # Errors
 /// [`AgentError`]. What was recorded before is in the spool or delivered.
 pub fn run(
     config: &AgentConfig,
     once: bool,
-    stops: &dyn Fn() -> bool,
+    wish: &dyn Fn() -> Wish,
     report: &mut dyn FnMut(&BinReport),
-) -> Result<(), AgentError> {
+) -> Result<AgentEnd, AgentError> {
     let machine = Machine::host();
     let spool = Spool::open(&config.spool.folder, config.spool.max_mib << 20)?;
-    let options = options(config, &machine)?;
-    follow(options, &Host, &machine, |following| {
-        Agent::new(config, &machine, &spool, following).run(once, stops, report)
-    })?
+    let state = RunState {
+        frequency_hz: config.frequency_hz,
+        dropped: 0,
+        restarted: None,
+        since: BinCost::default(),
+    };
+    let mut kept = CarriedOver::new(state, config);
+    loop {
+        let options = options(config, &machine, kept.state.frequency_hz)?;
+        let next = follow(options, &Host, &machine, |following| {
+            Agent::new(config, &machine, &spool, following, kept).run(once, wish, report)
+        })??;
+        match next {
+            Next::Ended(ended) => return Ok(ended),
+            Next::Again(next) => kept = *next,
+        }
+    }
+}
+
+/// How far an agent is.
+#[derive(Debug, Clone, Copy)]
+struct RunState {
+    /// Samples per second and CPU.
+    frequency_hz: u64,
+    /// Samples that were dropped since the last row of the agent.
+    dropped: u64,
+    /// When it forgot names because of its memory.
+    restarted: Option<Instant>,
+    /// What recording has cost since the rate was last thought about.
+    since: BinCost,
+}
+
+/// What outlives events that are opened again: to find all names anew would cost more than a lower rate saves.
+struct CarriedOver {
+    state: RunState,
+    names: KnownNames,
+    services: Services,
+}
+
+impl CarriedOver {
+    /// With nothing known.
+    fn new(state: RunState, config: &AgentConfig) -> Self {
+        let symbolizer = Symbolizer::new(SymbolOptions { inlined: false });
+        let version = config.version.as_deref().map(Arc::from);
+        Self {
+            state,
+            names: KnownNames::new(symbolizer),
+            services: Services::new(Machine::host(), version),
+        }
+    }
+}
+
+/// What comes after the last bin of a rate.
+enum Next {
+    Ended(AgentEnd),
+    Again(Box<CarriedOver>),
 }
 
 /// What is sampled.
-fn options(config: &AgentConfig, machine: &Machine) -> Result<FollowOptions, AgentError> {
+fn options(
+    config: &AgentConfig,
+    machine: &Machine,
+    frequency_hz: u64,
+) -> Result<FollowOptions, AgentError> {
     let catalog = MachineCatalog::new(machine)?;
     let (mut groups, _) = default_event(&catalog)?;
     for event in groups.iter_mut().flat_map(|group| &mut group.events) {
-        event.sampling.get_or_insert(EventSampling::Frequency(config.frequency_hz));
+        event.sampling.get_or_insert(EventSampling::Frequency(frequency_hz));
         // What no CPU did is the rest of `intervals`; samples of it would be most of all rows.
         event.attr.flags |= AttrFlags::EXCLUDE_IDLE;
     }
@@ -104,7 +196,7 @@ fn options(config: &AgentConfig, machine: &Machine) -> Result<FollowOptions, Age
         true => CallGraph::FramePointer { depth: 0 },
         false => CallGraph::None,
     };
-    let sampling = Sampling::Frequency(config.frequency_hz);
+    let sampling = Sampling::Frequency(frequency_hz);
     // A path may be no UTF-8.
     let own_command_line =
         std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
@@ -119,8 +211,8 @@ struct Agent<'a> {
     following: &'a Following<'a>,
     ticker: Ticker<'a>,
     boot: Option<Arc<str>>,
-    /// Samples that were dropped since the last row of the agent.
-    dropped: u64,
+    cpus: usize,
+    state: RunState,
 }
 
 impl<'a> Agent<'a> {
@@ -129,27 +221,28 @@ impl<'a> Agent<'a> {
         machine: &Machine,
         spool: &'a Spool,
         following: &'a Following<'a>,
+        kept: CarriedOver,
     ) -> Self {
         let group = GroupBy { chains: config.call_stacks, tasks: TasksBy::Process, cpus: false };
-        let symbolizer = Symbolizer::new(SymbolOptions { inlined: false });
         Self {
             config,
             spool,
             sink: FolderSink::new(&config.sink.folder),
-            services: Services::new(Machine::host(), config.version.as_deref().map(Arc::from)),
+            services: kept.services,
             following,
-            ticker: Ticker::new(following, symbolizer, group, PROFILE),
+            ticker: Ticker::new(following, kept.names, group, PROFILE),
             boot: machine.boot_id().map(Arc::from),
-            dropped: 0,
+            cpus: machine.online_cpus().map_or(1, |cpus| cpus.len()),
+            state: kept.state,
         }
     }
 
     fn run(
         mut self,
         once: bool,
-        stops: &dyn Fn() -> bool,
+        wish: &dyn Fn() -> Wish,
         report: &mut dyn FnMut(&BinReport),
-    ) -> Result<(), AgentError> {
+    ) -> Result<Next, AgentError> {
         loop {
             let bin = self.config.bin();
             let length = if once { bin } else { to_next_bin(self.end_us(), bin) };
@@ -160,16 +253,37 @@ impl<'a> Agent<'a> {
                     services.read_new();
                     next_read = Instant::now() + READ_EVERY;
                 }
-                stops()
+                wish() != Wish::GoOn
             })?;
             let end_us = self.end_us();
             let bin = self.keep(&mut tick.profile, end_us)?;
             report(&bin);
             self.services.forget_ended();
             if tick.last || once {
-                return Ok(());
+                let is_reload = wish() == Wish::Reload;
+                return Ok(Next::Ended(if is_reload {
+                    AgentEnd::Reload
+                } else {
+                    AgentEnd::Stopped
+                }));
+            }
+            if let Some(frequency_hz) = bin.new_frequency_hz {
+                let state = RunState { frequency_hz, ..self.state };
+                let (names, services) = (self.ticker.into_names(), self.services);
+                return Ok(Next::Again(Box::new(CarriedOver { state, names, services })));
+            }
+            if self.has_to_forget() {
+                let state = RunState { restarted: Some(Instant::now()), ..self.state };
+                return Ok(Next::Again(Box::new(CarriedOver::new(state, self.config))));
             }
         }
+    }
+
+    /// Whether names take more memory than they may.
+    fn has_to_forget(&self) -> bool {
+        let bytes = self.config.memory_mib << 20;
+        let is_above = own_memory().is_some_and(|own| own.unsigned_abs() > bytes);
+        is_above && self.state.restarted.is_none_or(|at| at.elapsed() >= BEAR)
     }
 
     /// The end of the last bin by the wall clock as it is now, microseconds since 1970.
@@ -200,19 +314,64 @@ impl<'a> Agent<'a> {
         let rows = rows(profile, &origin, &|task| self.services.identity(task))?;
         let agent = self.agent_row(profile, &rows, &info, (&host, batch))?;
         let when = agent.start;
-        self.spool.add(rows, agent, when, &name)?;
+        let unkept = self.store(rows, agent, (when, &name), profile.samples())?;
         let (delivered, result) = self.spool.deliver(&self.sink)?;
-        self.dropped = self.spool.shrink()?;
+        let shrunk = self.spool.shrink()?;
+        self.state.dropped += shrunk;
+        let cpu_s = info.cost.user_s + info.cost.system_s;
+        let cost = BinCost {
+            cpu_s,
+            samples: profile.samples(),
+            seconds: info.duration_s,
+            cpus: self.cpus,
+        };
         Ok(BinReport {
             seconds: info.duration_s,
             samples: profile.samples(),
             lost: profile.lost.count,
-            cpu_s: info.cost.user_s + info.cost.system_s,
-            dropped: self.dropped,
+            cpu_s,
+            dropped: shrunk,
             delivered,
             waiting: self.spool.waiting()?,
             undelivered: result.err().map(|error| error.to_string()),
+            unkept,
+            overhead: cost.overhead(),
+            new_frequency_hz: self.think_about_rate(&cost),
         })
+    }
+
+    /// The rate of the next bins, where it has to change.
+    fn think_about_rate(&mut self, bin: &BinCost) -> Option<u64> {
+        self.state.since.add(bin);
+        if self.state.since.seconds < self.config.budget_seconds as f64 {
+            return None;
+        }
+        let since = std::mem::take(&mut self.state.since);
+        let budget = self.config.budget_percent / 100.0;
+        next_rate(self.state.frequency_hz, self.config.frequency_hz, budget, &since)
+    }
+
+    /// Puts a bin with this number of samples into the spool. Where that cannot be, such as on a full disk, its samples and the
+    /// oldest ones that wait are dropped and counted, and the reason is returned: the next bin may fit.
+    fn store(
+        &mut self,
+        rows: Rows,
+        agent: AgentRow,
+        (when, name): (Timestamp, &str),
+        samples: u64,
+    ) -> Result<Option<String>, AgentError> {
+        match self.spool.add(rows, agent, when, name) {
+            Ok(()) => {
+                self.state.dropped = 0;
+                Ok(None)
+            }
+            Err(SpoolError::Dataset(error)) => {
+                self.spool.forget(name)?;
+                self.state.dropped += samples + self.spool.make_room()?;
+                Ok(Some(error.to_string()))
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 
     fn agent_row(
@@ -236,8 +395,9 @@ impl<'a> Agent<'a> {
             cpu_us: ((info.cost.user_s + info.cost.system_s) * 1e6) as i64,
             rss_bytes: own_memory(),
             unidentified_samples: unidentified.map(|cell| cell.samples as i64).sum(),
-            dropped_samples: self.dropped as i64,
+            dropped_samples: self.state.dropped as i64,
             waiting_files: self.spool.waiting()?.files as i64,
+            frequency_hz: Some(self.state.frequency_hz as i64),
             batch,
         })
     }

@@ -40,10 +40,13 @@ pub enum ConfigError {
         /// What it must be.
         why: &'static str,
     },
+    /// The budget.
+    #[error("budget_percent = {0}: must be above 0, and 100 at most. Try: 0.5")]
+    Budget(f64),
 }
 
 /// What an agent does.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AgentConfig {
     /// Host name, where it is not that of the machine.
@@ -61,6 +64,15 @@ pub struct AgentConfig {
     /// Whether samples have call stacks, by frame pointers.
     #[serde(default = "yes")]
     pub call_stacks: bool,
+    /// CPU time that recording may take, percent of the machine: the sampling rate is lowered to keep it.
+    #[serde(default = "budget_percent")]
+    pub budget_percent: f64,
+    /// Time over which the budget is kept, seconds: a burst of new names does not change the rate.
+    #[serde(default = "budget_seconds")]
+    pub budget_seconds: u64,
+    /// Memory from which on names and processes that were kept are forgotten, MiB.
+    #[serde(default = "memory_mib")]
+    pub memory_mib: u64,
     /// Version of all services of this host.
     #[serde(default)]
     pub version: Option<String>,
@@ -92,6 +104,18 @@ pub struct SinkConfig {
 /// A prime, so that it is in step with nothing.
 fn frequency_hz() -> u64 {
     19
+}
+
+fn budget_percent() -> f64 {
+    0.5
+}
+
+fn budget_seconds() -> u64 {
+    60
+}
+
+fn memory_mib() -> u64 {
+    100
 }
 
 fn bin_seconds() -> u64 {
@@ -131,6 +155,12 @@ impl AgentConfig {
         }
         if !BINS.contains(&self.bin_seconds) {
             return wrong("bin_seconds", self.bin_seconds, "must be 1 to 86400. Try: 300");
+        }
+        if !(self.budget_percent > 0.0 && self.budget_percent <= 100.0) {
+            return Err(ConfigError::Budget(self.budget_percent));
+        }
+        if self.memory_mib == 0 {
+            return wrong("memory_mib", 0, "must be 1 or more. Try: 100");
         }
         if self.spool.max_mib == 0 {
             return wrong("spool.max_mib", 0, "must be 1 or more. Try: 1024");

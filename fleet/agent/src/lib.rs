@@ -12,11 +12,12 @@
 
 mod agent;
 mod config;
+mod rate;
 mod service;
 mod sink;
 mod spool;
 
-pub use agent::{AgentError, BinReport, run};
+pub use agent::{AgentEnd, AgentError, BinReport, Wish, run};
 pub use config::{AgentConfig, ConfigError};
 pub use service::{CgroupIdentity, Services};
 pub use sink::{FolderSink, SinkError};

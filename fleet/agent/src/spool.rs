@@ -137,11 +137,24 @@ impl Spool {
     /// # Errors
     /// The spool cannot be read or written.
     pub fn shrink(&self) -> Result<u64, SpoolError> {
+        self.shrink_to(self.max_bytes)
+    }
+
+    /// Drops the older half of what waits; returns how many samples these were.
+    ///
+    /// # Errors
+    /// The spool cannot be read or written.
+    pub fn make_room(&self) -> Result<u64, SpoolError> {
+        let bytes = self.waiting()?.bytes;
+        self.shrink_to(bytes / 2)
+    }
+
+    fn shrink_to(&self, max_bytes: u64) -> Result<u64, SpoolError> {
         let files = self.files()?;
         let mut bytes: u64 = files.iter().map(|file| file.bytes).sum();
         let mut dropped = 0;
         for bin in files.chunk_by(|one, other| one.order == other.order) {
-            if bytes <= self.max_bytes {
+            if bytes <= max_bytes {
                 break;
             }
             for file in bin.iter().filter(|file| DROPPABLE.contains(&ORDER[file.table])) {
@@ -155,6 +168,15 @@ impl Spool {
             }
         }
         Ok(dropped)
+    }
+
+    /// Removes all files of a bin that could not be written as a whole.
+    ///
+    /// # Errors
+    /// The spool cannot be read or written.
+    pub fn forget(&self, name: &str) -> Result<(), SpoolError> {
+        let is_of = |file: &&WaitingFile| file.order.1.strip_suffix(".parquet") == Some(name);
+        self.files()?.iter().filter(is_of).try_for_each(|file| remove(self.root.join(&file.path)))
     }
 
     /// What waits.

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context as _;
-use pmuscope_agent::{AgentConfig, BinReport};
+use pmuscope_agent::{AgentConfig, AgentEnd, AgentError, BinReport, Wish};
+use pmuscope_console::exit::not_possible;
 use pmuscope_console::say;
 use pmuscope_text::number;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 /// Flags of `pmuscope fleet agent`.
 #[derive(Debug, clap::Args)]
@@ -16,7 +17,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
   pmuscope fleet agent --config /etc/pmuscope/agent.toml
   pmuscope fleet agent --config agent.toml --once    one bin, to try it
 
-docs/fleet-agent.md describes the file. Takes root or CAP_PERFMON.")]
+docs/fleet-agent.md describes the file. SIGHUP reads it again. Takes root or CAP_PERFMON.")]
 pub(crate) struct Args {
     /// Configuration: what to record, where to deliver it
     #[arg(long, value_name = "FILE")]
@@ -27,15 +28,39 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let config = AgentConfig::read(&args.config)?;
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&stop))
+    let mut config = AgentConfig::read(&args.config)?;
+    let (stop, reload) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    for (signal, flag) in [(SIGINT, &stop), (SIGTERM, &stop), (SIGHUP, &reload)] {
+        signal_hook::flag::register(signal, Arc::clone(flag))
             .context("cannot listen for signals")?;
     }
-    let stops = || stop.load(Ordering::Relaxed);
-    pmuscope_agent::run(&config, args.once, &stops, &mut |bin| say!("{}", line(bin)))?;
-    Ok(())
+    let wish = || match (stop.load(Ordering::Relaxed), reload.load(Ordering::Relaxed)) {
+        (true, _) => Wish::Stop,
+        (false, true) => Wish::Reload,
+        (false, false) => Wish::GoOn,
+    };
+    let report = &mut |bin: &BinReport| say!("{}", line(bin));
+    loop {
+        match pmuscope_agent::run(&config, args.once, &wish, report).map_err(failed)? {
+            AgentEnd::Stopped => return Ok(()),
+            AgentEnd::Reload => reload.store(false, Ordering::Relaxed),
+        }
+        // A mistake in the file must not end what runs.
+        match AgentConfig::read(&args.config) {
+            Ok(new) => config = new,
+            Err(error) => say!("warning: {error}; going on with the configuration as it was"),
+        }
+    }
+}
+
+/// With the exit status: what this machine or these rights do not allow is no bad input.
+fn failed(error: AgentError) -> anyhow::Error {
+    match error {
+        AgentError::Machine(_) | AgentError::Recorder(_) | AgentError::Live(_) => {
+            not_possible(error)
+        }
+        other => other.into(),
+    }
 }
 
 /// A bin in a line.
@@ -58,6 +83,14 @@ fn line(bin: &BinReport) -> String {
     }
     if bin.dropped > 0 {
         line += &format!(", {} dropped: the spool is full", number::counted(bin.dropped, "sample"));
+    }
+    if let Some(why) = &bin.unkept {
+        line += &format!("\nwarning: {why}; its samples are dropped");
+    }
+    if let Some(hz) = bin.new_frequency_hz {
+        let overhead = number::percent(bin.overhead, 2);
+        line +=
+            &format!("\nnote: overhead {overhead} of the machine; sampling at {hz} Hz from now on");
     }
     if let Some(why) = &bin.undelivered {
         line += &format!("\nwarning: {why}");

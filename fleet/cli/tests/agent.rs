@@ -196,9 +196,20 @@ fn bins_are_those_of_the_wall_clock_and_the_last_one_is_kept() {
 #[test]
 fn an_agent_that_is_killed_delivers_nothing_twice_and_nothing_by_halves() {
     skip_unless!(need::root().or_else(need::machine_sampling));
+    kill(8, 7);
+}
+
+#[test]
+fn full_an_agent_that_is_killed_often_delivers_nothing_twice_and_nothing_by_halves() {
+    skip_unless!(need::root().or_else(need::machine_sampling).or_else(need::full));
+    kill(50, 3);
+}
+
+/// Kills that many agents, each some milliseconds later in its first bin, and starts another.
+fn kill(agents: u64, later_ms: u64) {
     let site = Site::new("bin_seconds = 1");
     let _busy = Busy::start();
-    for round in 0..8 {
+    for round in 0..agents {
         let before = files(site.folder.path());
         let mut child = site.agent(&[]).stderr(Stdio::null()).spawn().unwrap();
         let began = Instant::now();
@@ -206,7 +217,7 @@ fn an_agent_that_is_killed_delivers_nothing_twice_and_nothing_by_halves() {
             std::thread::sleep(Duration::from_millis(1));
         }
         // From the first file of a bin to the last that is delivered.
-        std::thread::sleep(Duration::from_millis(7 * round));
+        std::thread::sleep(Duration::from_millis(later_ms * round));
         child.kill().unwrap();
         child.wait().unwrap();
     }
@@ -244,6 +255,133 @@ fn what_cannot_be_delivered_is_kept_and_delivered_later() {
     let delivered = sum(&site.table("sink", "samples"), "samples");
     assert!(delivered > waiting && waiting > 0, "{delivered} {waiting}");
     assert_eq!(delivered, sum(&site.table("sink", "intervals"), "samples"));
+}
+
+/// An agent that runs, and what it prints.
+struct Running {
+    child: Child,
+    printed: PathBuf,
+}
+
+impl Running {
+    fn start(site: &Site, mut command: Command) -> Self {
+        let printed = site.folder.path().join("printed");
+        command.stderr(File::create(&printed).unwrap());
+        Self { child: command.spawn().unwrap(), printed }
+    }
+
+    fn printed(&self) -> String {
+        fs::read_to_string(&self.printed).unwrap()
+    }
+
+    #[track_caller]
+    fn wait_for(&self, what: &str, is_there: impl Fn(&str) -> bool) {
+        let began = Instant::now();
+        while !is_there(&self.printed()) {
+            assert!(began.elapsed() < Duration::from_secs(60), "no {what}: {}", self.printed());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
+    }
+
+    #[track_caller]
+    fn end(mut self) -> String {
+        self.signal("-TERM");
+        assert!(self.child.wait().unwrap().success(), "{}", self.printed());
+        self.printed()
+    }
+}
+
+/// Samples of all bins, by what the agent has printed: `1.00 s: 1,930 samples, 0 lost, …`.
+fn counted(printed: &str) -> i64 {
+    let count = |line: &str| {
+        let (_, rest) = line.split_once("s: ")?;
+        let (count, _) = rest.split_once(" sample")?;
+        count.replace(',', "").parse::<i64>().ok()
+    };
+    printed.lines().filter_map(count).sum()
+}
+
+/// The spool is on a disk of its own that is soon full, as nothing can be delivered.
+#[test]
+fn a_full_disk_costs_samples_which_are_counted_and_not_the_agent() {
+    skip_unless!(need::root().or_else(need::machine_sampling));
+    let site = Site::new("bin_seconds = 1");
+    let (spool, sink) = (site.folder.path().join("spool"), site.folder.path().join("sink"));
+    fs::create_dir(&spool).unwrap();
+    fs::write(&sink, "no folder").unwrap();
+    let agent = site.agent(&[]);
+    let script = "mount -t tmpfs -o size=128k none \"$1\" && shift && exec \"$@\"";
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", script, "sh"]).arg(&spool).arg(agent.get_program());
+    command.args(agent.get_args()).stdin(Stdio::null()).stdout(Stdio::null());
+    let _busy = Busy::start();
+    let running = Running::start(&site, command);
+    running.wait_for("full disk", |printed| printed.contains("its samples are dropped"));
+    fs::remove_file(&sink).unwrap();
+    let known = running.printed().len();
+    running.wait_for("delivery", |printed| printed[known..].contains("delivered 6 files"));
+    let bins = running.printed().lines().count();
+    running.wait_for("two bins more", |printed| printed.lines().count() >= bins + 2);
+    let printed = running.end();
+    let delivered = sum(&site.table("sink", "samples"), "samples");
+    let dropped = sum(&site.table("sink", "agent"), "dropped_samples");
+    assert!(dropped > 0, "{printed}");
+    assert_eq!(delivered + dropped, counted(&printed), "{printed}");
+}
+
+#[test]
+fn another_configuration_is_taken_while_it_runs_and_a_bad_one_is_not() {
+    skip_unless!(need::root().or_else(need::machine_sampling));
+    let site = Site::new("bin_seconds = 1");
+    let _busy = Busy::start();
+    let running = Running::start(&site, site.agent(&[]));
+    let delivers = |version: &str| {
+        let began = Instant::now();
+        while !texts(&site.table("sink", "samples"), "version").contains(version) {
+            assert!(began.elapsed() < Duration::from_secs(60), "{}", running.printed());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    };
+    running.wait_for("bin", |printed| printed.contains(" samples, "));
+    let file = site.folder.path().join("agent.toml");
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(&file, format!("version = \"2\"\n{text}")).unwrap();
+    running.signal("-HUP");
+    delivers("2");
+    fs::write(&file, "nonsense").unwrap();
+    running.signal("-HUP");
+    running.wait_for("warning", |printed| {
+        printed.contains("going on with the configuration as it was")
+    });
+    let bins = running.printed().lines().count();
+    running.wait_for("bin after it", |printed| printed.lines().count() > bins);
+    let printed = running.end();
+    assert_eq!(sum(&site.table("sink", "samples"), "samples"), counted(&printed), "{printed}");
+}
+
+/// A budget that no rate can keep: the rate falls bin by bin, and rows say it.
+#[test]
+fn a_budget_lowers_the_rate_and_the_rows_say_so() {
+    skip_unless!(need::root().or_else(need::machine_sampling));
+    let site = Site::new("bin_seconds = 1\nbudget_percent = 0.0001\nbudget_seconds = 1");
+    let _busy = Busy::start();
+    let running = Running::start(&site, site.agent(&[]));
+    let falls = "sampling at 11 Hz from now on";
+    running.wait_for(falls, |printed| printed.contains(falls));
+    let printed = running.end();
+    assert!(printed.contains("sampling at 47 Hz from now on"), "{printed}");
+    let mut rates = BTreeSet::new();
+    for batch in site.table("sink", "agent").iter().flat_map(|file| read(file)) {
+        let column = batch.column_by_name("frequency_hz").unwrap().as_primitive::<Int64Type>();
+        rates.extend(column.iter().flatten());
+    }
+    assert!(rates.contains(&199) && rates.contains(&47), "{rates:?}: {printed}");
+    assert_eq!(sum(&site.table("sink", "samples"), "samples"), counted(&printed), "{printed}");
 }
 
 /// The kernel takes any bytes for a name.

@@ -142,7 +142,7 @@ table! {
     AgentRow = "agent", sorted by host, start;
     /// Start of the bin.
     start: Timestamp,
-    /// Length of the bin, microseconds.
+    /// Length of the bin, microseconds; of merged rows the sum of their bins.
     bin_us: i64,
     /// Host name.
     host: Arc<str>,
@@ -160,6 +160,8 @@ table! {
     dropped_samples: i64,
     /// Files that waited for delivery when the row was made.
     waiting_files: i64,
+    /// Samples per second and CPU that were asked for: fewer than configured where that kept the budget.
+    frequency_hz: Option<i64>,
     /// Id of the delivery.
     batch: i64,
 }
@@ -179,7 +181,7 @@ pub struct TableInfo {
     pub schema: fn() -> SchemaRef,
 }
 
-const fn info<T: TableRow>() -> TableInfo {
+pub(crate) const fn info<T: TableRow>() -> TableInfo {
     TableInfo {
         name: T::NAME,
         about: T::ABOUT,

@@ -64,6 +64,7 @@ fn bin(spool: &Spool, number: i64, samples: i64) {
         unidentified_samples: 0,
         dropped_samples: 0,
         waiting_files: 0,
+        frequency_hz: Some(100),
         batch: number,
     };
     let rows = Rows {

@@ -12,7 +12,7 @@ mod screen;
 mod taken;
 
 use pmuscope_counters::Host;
-use pmuscope_live::Ticker;
+use pmuscope_live::{KnownNames, Ticker};
 use pmuscope_machine::{Machine, Target};
 use pmuscope_profile::{GroupBy, Options, TasksBy};
 use pmuscope_recorder::{CallGraph, FollowOptions, Following, Sampling, follow};
@@ -99,5 +99,5 @@ fn options(args: &Args, machine: &Machine) -> anyhow::Result<(FollowOptions, Vec
 /// Counts what is followed. Rows are made of the aggregate, as they are asked for.
 fn ticker<'a>(args: &Args, following: &'a Following<'a>) -> anyhow::Result<Ticker<'a>> {
     let apart = GroupBy { chains: false, tasks: TasksBy::Process, cpus: true };
-    Ok(Ticker::new(following, args.symbols.of_running()?, apart, Options::COUNTS))
+    Ok(Ticker::new(following, KnownNames::new(args.symbols.of_running()?), apart, Options::COUNTS))
 }

@@ -1,0 +1,120 @@
+//! The sampling rate that keeps the budget.
+//!
+//! ```text
+//!  after some bins:  overhead = (CPU time of the agent + samples · kernel's part) / (time · CPUs)
+//!    above the budget             ► a lower rate for the next bins, at least a quarter of this one
+//!    below half of it             ► up to twice the rate, never above what is configured
+//! ```
+//! Rates are primes: they are in step with nothing that a machine does at regular times. Events are opened again for a new
+//! rate, so that each sample stands for the time of its own.
+
+/// What the kernel spends on a sample with its call stack, seconds: an upper bound of what docs/benchmarks.md has.
+const KERNEL_S: f64 = 5e-6;
+/// Part of the budget that a lower rate is to use, so that noise does not carry it over.
+const AIM: f64 = 0.8;
+/// Below this part of the budget the rate may rise again.
+const RELAX_BELOW: f64 = 0.5;
+/// A rate falls to this part of itself at most at once: one odd bin is no reason for silence.
+const STEP: f64 = 0.25;
+/// What bins have cost.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct BinCost {
+    /// CPU time of the agent, seconds.
+    pub(crate) cpu_s: f64,
+    /// Samples.
+    pub(crate) samples: u64,
+    /// Length, seconds.
+    pub(crate) seconds: f64,
+    /// CPUs of the machine.
+    pub(crate) cpus: usize,
+}
+
+impl BinCost {
+    /// Both together.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.cpu_s += other.cpu_s;
+        self.samples += other.samples;
+        self.seconds += other.seconds;
+        self.cpus = self.cpus.max(other.cpus);
+    }
+
+    /// CPU time that recording took, as a part of the machine's, 0 to 1.
+    pub(crate) fn overhead(&self) -> f64 {
+        let all = self.seconds * self.cpus.max(1) as f64;
+        if all > 0.0 { (self.cpu_s + self.samples as f64 * KERNEL_S) / all } else { 0.0 }
+    }
+}
+
+/// The rate of the next bins, if it has to change: from `now`, with a budget of 0 to 1 of the machine, and never above
+/// `configured`.
+pub(crate) fn next_rate(now: u64, configured: u64, budget: f64, cost: &BinCost) -> Option<u64> {
+    let overhead = cost.overhead();
+    let wanted = if overhead > budget {
+        now as f64 * (AIM * budget / overhead).max(STEP)
+    } else if overhead < RELAX_BELOW * budget && now < configured {
+        (now as f64 * (AIM * budget / overhead.max(1e-9)).min(2.0)).min(configured as f64)
+    } else {
+        return None;
+    };
+    // What is configured need not be a prime.
+    let rate = if wanted >= configured as f64 { configured } else { prime_up_to(wanted as u64) };
+    (rate != now).then_some(rate)
+}
+
+/// The greatest prime that is not above a number; 1 where there is none.
+fn prime_up_to(number: u64) -> u64 {
+    let is_prime = |n: &u64| (2..).take_while(|d| d * d <= *n).all(|d| !n.is_multiple_of(d));
+    (2..=number).rev().find(is_prime).unwrap_or(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn cost(cpu_s: f64, samples: u64) -> BinCost {
+        BinCost { cpu_s, samples, seconds: 10.0, cpus: 2 }
+    }
+
+    #[test]
+    fn overhead_is_of_the_whole_machine_and_has_the_kernels_part() {
+        assert!((cost(0.1, 2000).overhead() - (0.1 + 0.01) / 20.0).abs() < 1e-12);
+        assert!((BinCost { seconds: 0.0, ..cost(1.0, 1) }).overhead().abs() < 1e-12);
+    }
+
+    #[test]
+    fn the_rate_falls_above_the_budget_and_rises_to_what_is_configured() {
+        // 1% where 0.5% may be: 100 Hz become 40, of which 37 is prime.
+        assert_eq!(next_rate(100, 100, 0.005, &cost(0.2, 0)), Some(37));
+        // Far above it, a quarter at once.
+        assert_eq!(next_rate(100, 100, 0.005, &cost(10.0, 0)), Some(23));
+        assert_eq!(next_rate(37, 100, 0.005, &cost(0.08, 0)), None, "within the budget");
+        assert_eq!(next_rate(37, 100, 0.005, &cost(0.01, 0)), Some(73));
+        assert_eq!(next_rate(73, 100, 0.005, &cost(0.01, 0)), Some(100));
+        assert_eq!(next_rate(100, 100, 0.005, &cost(0.01, 0)), None);
+        assert_eq!(next_rate(1, 100, 0.005, &cost(10.0, 0)), None, "slower is off");
+        let mut two = cost(0.1, 2000);
+        two.add(&cost(0.3, 2000));
+        assert_eq!(two, BinCost { cpu_s: 0.4, samples: 4000, seconds: 20.0, cpus: 2 });
+    }
+
+    proptest! {
+        /// Whatever a machine costs by sample, some bins later the overhead is within the budget or the rate is the least.
+        #[test]
+        fn the_budget_is_kept_after_some_bins(
+            own_s in 1e-6..1e-3_f64, fixed_s in 0.0..0.05_f64, configured in 1_u64..1000, budget in 0.001..0.05_f64,
+        ) {
+            let of = |rate: u64| {
+                let samples = rate * 2 * 10;
+                cost(fixed_s + own_s * samples as f64, samples)
+            };
+            let mut rate = configured;
+            for _ in 0..12 {
+                rate = next_rate(rate, configured, budget, &of(rate)).unwrap_or(rate);
+                prop_assert!((1..=configured).contains(&rate));
+            }
+            prop_assert!(of(rate).overhead() <= budget || rate < 3, "{rate} Hz: {}", of(rate).overhead());
+        }
+    }
+}
