@@ -8,11 +8,13 @@ use pmuscope_dataset::Timestamp;
 use pmuscope_query::{
     ChosenEvent, ColumnFilter, Coverage, Engine, Fleet, Selection, choose_event, values,
 };
-use pmuscope_report::{FleetHead, Note};
+use pmuscope_report::{FleetHead, Note, escape};
 use pmuscope_text::number;
 
 /// Names that a message lists.
-const NAMES: u64 = 5;
+const NAMES: usize = 5;
+/// Names that are compared with one that was asked for.
+const KNOWN: u64 = 10_000;
 
 /// Which part of a dataset.
 #[derive(Debug, clap::Args)]
@@ -52,8 +54,8 @@ pub(crate) struct SelectArgs {
 const FILTERS: &str = "Filters";
 
 impl SelectArgs {
-    /// The selection, without an event that nobody named.
-    pub(crate) fn selection(&self) -> Selection {
+    /// Columns with the values that were asked for.
+    fn columns(&self) -> impl Iterator<Item = (&'static str, &[String])> {
         let all = [
             ("service", &self.service),
             ("version", &self.version),
@@ -63,12 +65,17 @@ impl SelectArgs {
             ("pod", &self.pod),
         ];
         let given = all.into_iter().filter(|(_, values)| !values.is_empty());
-        let conditions =
-            given.filter_map(|(column, values)| ColumnFilter::new(column, values.clone()));
+        given.map(|(column, values)| (column, &**values))
+    }
+
+    /// The selection, without an event that nobody named.
+    pub(crate) fn selection(&self) -> Selection {
+        let filter =
+            |(column, values): (&str, &[String])| ColumnFilter::new(column, values.to_vec());
         Selection {
             event: self.event.clone(),
             weight_unit: None,
-            conditions: conditions.collect(),
+            conditions: self.columns().filter_map(filter).collect(),
             since: self.since,
             until: self.until,
         }
@@ -76,19 +83,8 @@ impl SelectArgs {
 
     /// The same in words.
     fn words(&self) -> String {
-        let all = [
-            ("service", &self.service),
-            ("version", &self.version),
-            ("host", &self.host),
-            ("unit", &self.unit),
-            ("container", &self.container),
-            ("pod", &self.pod),
-        ];
-        let given = all.into_iter().filter(|(_, values)| !values.is_empty());
-        given
-            .map(|(name, values)| format!("{name} {}", values.join(", ")))
-            .collect::<Vec<_>>()
-            .join("; ")
+        let filter = |(name, values): (&str, &[String])| format!("{name} {}", values.join(", "));
+        self.columns().map(filter).collect::<Vec<_>>().join("; ")
     }
 
     /// Opens the dataset and chooses the event.
@@ -102,36 +98,30 @@ impl SelectArgs {
     /// That nothing was selected, with what there is.
     pub(crate) fn nothing(&self, opened: &OpenedDataset) -> anyhow::Result<anyhow::Error> {
         let dataset = self.dataset.display();
-        let all = Selection { event: self.event.clone(), ..Selection::default() };
-        if opened.selection.conditions.is_empty() && all.event.is_none() {
-            return Ok(bad_input(format!(
+        let event: Vec<String> = self.event.iter().cloned().collect();
+        let asked =
+            self.columns().chain([("event", &event[..])].into_iter().filter(|_| !event.is_empty()));
+        let mut has_filter = false;
+        for (column, given) in asked {
+            has_filter = true;
+            let known = values(&opened.engine, column, KNOWN)?;
+            let Some(unknown) = given.iter().find(|one| !known.contains(one)) else { continue };
+            let some = &known[..known.len().min(NAMES)];
+            let there = match some {
+                [] => format!("no sample has a {column}"),
+                some => format!("those with most samples are {}", some.join(", ")),
+            };
+            let text = format!("{dataset} has no {column} {unknown}: {there}");
+            return Ok(bad_input(format!("{text}. Try: another --{column}")));
+        }
+        Ok(bad_input(match has_filter {
+            false => format!(
                 "{dataset} has no samples in this time. Try: pmuscope fleet hosts {dataset}"
-            )));
-        }
-        for (column, given) in [
-            ("service", &self.service),
-            ("version", &self.version),
-            ("host", &self.host),
-            ("unit", &self.unit),
-            ("container", &self.container),
-            ("pod", &self.pod),
-            ("event", &self.event.iter().cloned().collect()),
-        ] {
-            let known = values(&opened.engine, column, 10_000)?;
-            let is_unknown = |one: &&String| !given.is_empty() && !known.contains(one);
-            if let Some(unknown) = given.iter().find(is_unknown) {
-                let some: Vec<String> = known.iter().take(NAMES as usize).cloned().collect();
-                let there = match &some[..] {
-                    [] => format!("no sample has a {column}"),
-                    some => format!("those with most samples are {}", some.join(", ")),
-                };
-                let text = format!("{dataset} has no {column} {unknown}: {there}");
-                return Ok(bad_input(format!("{text}. Try: another --{column}")));
-            }
-        }
-        Ok(bad_input(format!(
-            "{dataset} has no samples with all of these filters. Try: fewer of them"
-        )))
+            ),
+            true => format!(
+                "{dataset} has no samples with all of these filters in this time. Try: fewer of them"
+            ),
+        }))
     }
 }
 
@@ -158,6 +148,18 @@ impl OpenedDataset {
         if self.chosen.left_out > 0 {
             let left_out = number::counted(self.chosen.left_out.unsigned_abs(), "sample");
             let text = format!("{left_out} of this event count something else and are left out");
+            notes.push(Note { warning: true, text });
+        }
+        if let Some(first) = coverage.twice.first() {
+            let more = match coverage.twice.len() - 1 {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            let text = format!(
+                "more time was recorded of {}{more} than there is, so samples count twice: two agents of one host or name, \
+                 or a clock that was set back. Try: pmuscope fleet hosts",
+                escape(first)
+            );
             notes.push(Note { warning: true, text });
         }
         FleetHead {

@@ -85,15 +85,35 @@ fn what_cannot_be_imported_is_named() {
     assert!(files(folder.path()).is_empty());
 }
 
+/// Words as a shell has them, up to a comment, a pipe, or another file.
+fn words(line: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut is_quoted = false;
+    for letter in line.chars() {
+        match letter {
+            '\'' => is_quoted = !is_quoted,
+            ' ' if !is_quoted => words.push(String::new()),
+            _ => words.last_mut().unwrap().push(letter),
+        }
+    }
+    words.retain(|word| !word.is_empty());
+    let end = words.iter().position(|word| ["#", "|", ">"].contains(&&**word));
+    words.truncate(end.unwrap_or(words.len()));
+    words
+}
+
 /// With `--help` at the end, flags and values before it were good when the help is shown.
 #[test]
 fn every_command_line_of_the_fleet_in_the_documents_parses() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut checked = 0;
-    for page in ["docs/dataset.md", "docs/fleet-agent.md", "README.md", "docs/cookbook.md"] {
+    let pages = ["dataset", "fleet", "fleet-agent", "fleet-questions", "cookbook"]
+        .map(|page| format!("docs/{page}.md"));
+    for page in pages.iter().map(String::as_str).chain(["README.md"]) {
         let text = std::fs::read_to_string(root.join(page)).unwrap();
         for line in text.lines().filter_map(|line| line.trim().strip_prefix("pmuscope fleet ")) {
-            let words = line.split_whitespace().take_while(|word| *word != "#");
+            let words = words(line);
+            let words = words.iter().map(String::as_str);
             succeeds(&words.chain(["--help"]).collect::<Vec<_>>());
             checked += 1;
         }

@@ -4,10 +4,9 @@ WITH by_stack AS (
     FROM samples
     GROUP BY {columns}host, stack_id),
 names AS (
-    SELECT stack_id, function, module
-    FROM frames
-    WHERE function <> ''
-    GROUP BY stack_id, function, module),
+    SELECT f.stack_id AS stack_id, coalesce(f.function, '[unknown]') AS function, f.module AS module
+    FROM frames AS f
+    GROUP BY f.stack_id, coalesce(f.function, '[unknown]'), f.module),
 per_host AS (
     SELECT {by}, host, sum(weight) AS weight, sum(samples) AS samples
     FROM by_stack

@@ -12,9 +12,11 @@ use datafusion::datasource::listing::{
 use datafusion::error::DataFusionError;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
+use futures::StreamExt as _;
 use pmuscope_dataset::{Dataset, TABLES, TableInfo};
 use tokio::runtime::Runtime;
 
+use crate::damage::{damaged, guarded};
 use crate::rows::ResultRows;
 use crate::selection::{Selection, Sides, files};
 use crate::sql::Dialect;
@@ -37,6 +39,19 @@ pub enum QueryError {
     /// The engine: wrong SQL, or a file that cannot be read.
     #[error("{}", message(.0))]
     Engine(DataFusionError),
+    /// A file of the dataset.
+    #[error(
+        "{path} cannot be read: {message}. Try: move it away; what else was recorded then is not in the answer"
+    )]
+    Damaged {
+        /// It.
+        path: PathBuf,
+        /// What the engine says.
+        message: String,
+    },
+    /// The engine gave up where it should have failed.
+    #[error("the query engine failed: {0}. A file of the dataset may be damaged")]
+    Panic(String),
     /// A result has another form than its question asks for.
     #[error("the answer has no column {column} of type {wanted}")]
     Column {
@@ -53,6 +68,15 @@ fn message(error: &DataFusionError) -> String {
     text.split("\n\nThis issue was likely caused by a bug").next().unwrap_or_default().to_owned()
 }
 
+/// Whether it is about what was read, and not about what was asked.
+fn is_of_files(error: &DataFusionError) -> bool {
+    let root = error.find_root();
+    !matches!(
+        root,
+        DataFusionError::SQL(..) | DataFusionError::SchemaError(..) | DataFusionError::Plan(_)
+    )
+}
+
 /// Rows of an answer, as the engine has them.
 #[derive(Debug, Clone)]
 pub struct QueryAnswer {
@@ -66,6 +90,8 @@ pub struct QueryAnswer {
 pub struct Engine {
     runtime: Runtime,
     context: SessionContext,
+    /// What it has, where that is a dataset.
+    dataset: Option<Dataset>,
 }
 
 impl std::fmt::Debug for Engine {
@@ -84,19 +110,26 @@ impl Engine {
         if !dataset.folder("samples").is_dir() {
             return Err(QueryError::NoDataset(root.to_owned()));
         }
-        let runtime = Runtime::new().map_err(QueryError::Start)?;
-        let limits = RuntimeEnvBuilder::new().with_memory_limit(MEMORY, 1.0);
-        let limits = limits.build_arc().map_err(QueryError::Engine)?;
-        let mut config = SessionConfig::new().with_information_schema(true);
-        config.options_mut().execution.parquet.pushdown_filters = true;
-        // Off: with several threads it drops rows that another column of the same answer needs (apache/datafusion#24816),
-        // and the least of a column that some files lack (#25147).
-        config.options_mut().optimizer.enable_aggregate_dynamic_filter_pushdown = false;
-        let context = SessionContext::new_with_config_rt(config, limits);
+        let (runtime, context) = start()?;
         for table in &TABLES {
-            register(&context, &dataset, table).map_err(QueryError::Engine)?;
+            let folder = format!("{}/", dataset.folder(table.name).display());
+            register(&context, table, &[folder], true).map_err(QueryError::Engine)?;
         }
-        Ok(Self { runtime, context })
+        Ok(Self { runtime, context, dataset: Some(dataset) })
+    }
+
+    /// One that knows these files of one table, as `TABLE_files`, and nothing else.
+    ///
+    /// # Errors
+    /// If the engine cannot be started.
+    pub fn of_files<'a>(
+        table: &TableInfo,
+        files: impl Iterator<Item = &'a Path>,
+    ) -> Result<Self, QueryError> {
+        let (runtime, context) = start()?;
+        let files: Vec<String> = files.map(|file| file.display().to_string()).collect();
+        register(&context, table, &files, false).map_err(QueryError::Engine)?;
+        Ok(Self { runtime, context, dataset: None })
     }
 
     /// Makes the views that questions read show this selection; for all later questions.
@@ -115,12 +148,47 @@ impl Engine {
     /// # Errors
     /// Wrong SQL, or files that cannot be read.
     pub fn run(&self, sql: &str) -> Result<QueryAnswer, QueryError> {
-        let answer = self.runtime.block_on(async {
-            let frame = self.context.sql(sql).await?;
-            let schema = Arc::new(frame.schema().as_arrow().clone());
-            Ok(QueryAnswer { schema, batches: frame.collect().await? })
+        let answer = guarded(|| {
+            self.runtime.block_on(async {
+                let frame = self.context.sql(sql).await?;
+                let schema = Arc::new(frame.schema().as_arrow().clone());
+                Ok(QueryAnswer { schema, batches: frame.collect().await? })
+            })
         });
-        answer.map_err(QueryError::Engine)
+        let failed = match answer {
+            Ok(Ok(answer)) => return Ok(answer),
+            Ok(Err(error)) if !is_of_files(&error) => return Err(QueryError::Engine(error)),
+            Ok(Err(error)) => QueryError::Engine(error),
+            Err(message) => QueryError::Panic(message),
+        };
+        // The engine does not say which file it was.
+        match self.dataset.as_ref().and_then(damaged) {
+            Some(path) => Err(QueryError::Damaged { path, message: failed.to_string() }),
+            None => Err(failed),
+        }
+    }
+
+    /// Answers a question in SQL piece by piece: answers that are larger than memory.
+    ///
+    /// # Errors
+    /// As [`Engine::run`], and those of `take`.
+    pub fn each<E: From<QueryError>>(
+        &self,
+        sql: &str,
+        mut take: impl FnMut(&RecordBatch) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let failed = |error| E::from(QueryError::Engine(error));
+        let done = guarded(|| {
+            self.runtime.block_on(async {
+                let frame = self.context.sql(sql).await.map_err(failed)?;
+                let mut answer = frame.execute_stream().await.map_err(failed)?;
+                while let Some(batch) = answer.next().await {
+                    take(&batch.map_err(failed)?)?;
+                }
+                Ok(())
+            })
+        });
+        done.unwrap_or_else(|message| Err(QueryError::Panic(message).into()))
     }
 
     /// The rows of an answer, by the names of their columns.
@@ -132,19 +200,34 @@ impl Engine {
     }
 }
 
-/// Makes a table known, with the columns of this version: a file that lacks one has no values there.
+/// The engine, with nothing in it.
+fn start() -> Result<(Runtime, SessionContext), QueryError> {
+    let runtime = Runtime::new().map_err(QueryError::Start)?;
+    let limits = RuntimeEnvBuilder::new().with_memory_limit(MEMORY, 1.0);
+    let limits = limits.build_arc().map_err(QueryError::Engine)?;
+    let mut config = SessionConfig::new().with_information_schema(true);
+    config.options_mut().execution.parquet.pushdown_filters = true;
+    // Off: with several threads it drops rows that another column of the same answer needs (apache/datafusion#24816),
+    // and the least of a column that some files lack (#25147).
+    config.options_mut().optimizer.enable_aggregate_dynamic_filter_pushdown = false;
+    let context = SessionContext::new_with_config_rt(config, limits);
+    Ok((runtime, context))
+}
+
+/// Makes a table of folders, `by_day` or not, or of files known, with the columns of this version: a file that lacks one
+/// has no values there. A folder that is not there holds nothing.
 fn register(
     context: &SessionContext,
-    dataset: &Dataset,
     table: &TableInfo,
+    paths: &[String],
+    by_day: bool,
 ) -> Result<(), DataFusionError> {
-    let folder = dataset.folder(table.name);
-    // A table that nobody has written yet is empty, which takes a folder that is there.
-    let url = ListingTableUrl::parse(format!("{}/", folder.display()))?;
+    let urls = paths.iter().map(ListingTableUrl::parse).collect::<Result<_, _>>()?;
+    let days = by_day.then(|| ("date".to_owned(), DataType::Utf8));
     let options = ListingOptions::new(Arc::new(ParquetFormat::default()))
         .with_file_extension(".parquet")
-        .with_table_partition_cols(vec![("date".to_owned(), DataType::Utf8)]);
-    let config = ListingTableConfig::new(url)
+        .with_table_partition_cols(days.into_iter().collect());
+    let config = ListingTableConfig::new_with_multi_paths(urls)
         .with_listing_options(options)
         .with_schema(views(&(table.schema)()));
     context.register_table(files(table.name), Arc::new(ListingTable::try_new(config)?))?;

@@ -33,6 +33,8 @@ pub struct Coverage {
     pub hosts: Vec<HostCoverage>,
     /// The first bin begins and the last one ends, microseconds since 1970; missing without any.
     pub span_us: Option<(i64, i64)>,
+    /// Hosts of which more time was recorded than there is: by two agents, or with a clock that was set back.
+    pub twice: Vec<String>,
 }
 
 impl Coverage {
@@ -81,7 +83,16 @@ pub fn hosts(engine: &Engine) -> Result<Coverage, QueryError> {
         throttled: throttled[at],
     };
     let hosts = names.into_iter().enumerate().map(host).collect();
-    Ok(Coverage { hosts, span_us: span(engine)? })
+    Ok(Coverage { hosts, span_us: span(engine)?, twice: twice(engine)? })
+}
+
+/// Hosts with bins that have more recorded time than they are long; clocks may differ a little.
+fn twice(engine: &Engine) -> Result<Vec<String>, QueryError> {
+    let rows = engine.rows(
+        "SELECT host FROM (SELECT host, start FROM intervals GROUP BY host, start \
+         HAVING sum(recorded_us) > 1.02 * max(bin_us)) AS one GROUP BY host ORDER BY host",
+    )?;
+    rows.texts("host")
 }
 
 /// When the first bin begins and the last one ends.

@@ -9,6 +9,7 @@
 //! made here, from the sums of hosts ([`pmuscope_stats::LogRatio`]). Filters are in the views that a question reads, so
 //! its text is the same for all filters, and for all engines.
 
+mod damage;
 mod diff;
 mod engine;
 mod events;

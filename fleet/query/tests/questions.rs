@@ -106,6 +106,7 @@ fn dataset(used: &[Used<'_>]) -> tempfile::TempDir {
             unidentified_samples: 0,
             dropped_samples: 0,
             waiting_files: 0,
+            frequency_hz: Some(100),
             batch: 1,
         };
         dataset.write(vec![agent], when, &name).unwrap();
@@ -204,6 +205,15 @@ fn hosts_have_what_was_recorded_whatever_is_selected() {
     assert_eq!(coverage.span_us, Some((DAY, DAY + 2 * BIN_US)));
     assert!((coverage.share().unwrap() - 5.0 / 6.0).abs() < 1e-12);
     assert_eq!(coverage.lost(), Some(5));
+}
+
+#[test]
+fn a_host_that_two_agents_record_is_named() {
+    let folder = dataset(&SHOP);
+    assert_eq!(hosts(&opened(&folder, &[])).unwrap().twice, [""; 0]);
+    let other = Rows { intervals: vec![interval("b", 1, 10)], ..Rows::default() };
+    Dataset::new(folder.path()).write_all(other, Timestamp(DAY), "other").unwrap();
+    assert_eq!(hosts(&opened(&folder, &[])).unwrap().twice, ["b"]);
 }
 
 #[test]
@@ -314,4 +324,33 @@ fn what_is_no_dataset_and_no_sql_is_named() {
     let engine = opened(&folder, &[]);
     let error = engine.run("SELECT nothing FROM samples").unwrap_err().to_string();
     assert!(error.contains("nothing") && !error.contains("bug"), "{error}");
+}
+
+/// Bytes that nobody has written so: an answer, or an error that names the file; never a panic.
+#[test]
+fn a_damaged_file_is_named() {
+    let folder = dataset(&SHOP);
+    let path = folder.path().join("v1/samples/date=2025-11-25/a-0.parquet");
+    let whole = std::fs::read(&path).unwrap();
+    let mut named = 0;
+    for (round, at) in (0..whole.len()).step_by(whole.len() / 20).enumerate() {
+        let mut damaged = whole.clone();
+        damaged[at] ^= 1 << (round % 8);
+        damaged[at / 2] ^= 0xff;
+        std::fs::write(&path, damaged).unwrap();
+        let engine = Engine::open(folder.path()).unwrap();
+        let found = choose_event(&engine, &mut Selection::default())
+            .and_then(|_| shares(&engine, &[ShareBy::Version, ShareBy::Function], 10, false, true));
+        if let Err(error) = found {
+            let text = error.to_string();
+            // Some damage only shows in what a question reads: then the engine's own words have to do.
+            named += usize::from(text.contains("a-0.parquet"));
+            assert!(!text.is_empty());
+        }
+    }
+    assert!(named > 6, "{named} of 20 named");
+    std::fs::write(&path, "no Parquet").unwrap();
+    let error = Engine::open(folder.path()).unwrap().run("SELECT sum(samples) FROM samples_files");
+    let text = error.unwrap_err().to_string();
+    assert!(text.contains("a-0.parquet cannot be read") && text.contains("Try: "), "{text}");
 }

@@ -80,7 +80,12 @@ fn range<'a>(
 
 impl<'a> FleetSharesView<'a> {
     fn sheet(&self) -> Sheet<'a> {
-        let part = if self.with_callees { "total" } else { "self" };
+        let is_of_functions = self.by.iter().any(|by| matches!(*by, "function" | "module"));
+        let part = match (self.with_callees, is_of_functions) {
+            (true, _) => "total",
+            (false, true) => "self",
+            (false, false) => "share",
+        };
         let mut fields = vec![
             Field::share("share", |row: &FleetShare| row.share.unwrap_or((0.0, None)))
                 .why(|_| FEW_HOSTS)

@@ -1,0 +1,202 @@
+//! Questions as they are typed: recordings in, answers of every form out, mistakes named.
+
+#![allow(clippy::unwrap_used, clippy::panic)] // clippy takes helpers of a test binary for no tests
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use pmuscope_testkit::corpus::corpus;
+
+fn run(args: &[&str]) -> (i32, String, String) {
+    let program = env!("CARGO_BIN_EXE_pmuscope-fleet");
+    let Output { status, stdout, stderr } = Command::new(program).args(args).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (status.code().unwrap(), text(stdout), text(stderr))
+}
+
+#[track_caller]
+fn succeeds(args: &[&str]) -> String {
+    let (status, stdout, stderr) = run(args);
+    assert_eq!(status, 0, "{stderr}");
+    stdout
+}
+
+#[track_caller]
+fn fails(args: &[&str], with: &str) {
+    let (status, _, stderr) = run(args);
+    assert_eq!(status, 2, "{stderr}");
+    assert!(stderr.starts_with("error: ") && stderr.contains(with), "{stderr}");
+}
+
+/// One recording as three hosts of version 1 and three of version 2.
+fn fleet() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let to = folder.path().to_str().unwrap();
+    let recording = corpus().recording("converter_with-callchain.perf.data");
+    for host in 1..=6 {
+        let (name, version) = (format!("web-{host}"), if host <= 3 { "1" } else { "2" });
+        succeeds(&[
+            "import",
+            "--to",
+            to,
+            "--service",
+            "shop",
+            "--version",
+            version,
+            "--host",
+            &name,
+            "--started",
+            "2025-11-25T12:00:00Z",
+            recording.to_str().unwrap(),
+        ]);
+    }
+    folder
+}
+
+/// The number after a key of JSON.
+fn number(json: &str, key: &str) -> f64 {
+    let (_, rest) =
+        json.split_once(&format!("\"{key}\": ")).unwrap_or_else(|| panic!("{key}: {json}"));
+    let end = rest.find([',', '\n']).unwrap();
+    rest[..end].parse().unwrap_or_else(|_| panic!("{key}: {}", &rest[..end]))
+}
+
+#[test]
+fn six_hosts_have_six_times_the_samples_of_one_and_intervals() {
+    let folder = fleet();
+    let to = folder.path().to_str().unwrap();
+    let samples = |args: &[&str]| number(&succeeds(args), "samples");
+    let one = samples(&["top", to, "--json", "--host", "web-1"]);
+    let all = succeeds(&["top", to, "--json"]);
+    assert!(one > 0.0 && (number(&all, "samples") - 6.0 * one).abs() < 0.5, "{all}");
+    assert!(
+        (number(&all, "hosts") - 6.0).abs() < 0.5 && all.contains("\"share_low\": 1.0"),
+        "{all}"
+    );
+    let rows = succeeds(&["report", to, "--csv", "--limit", "all"]);
+    let sum: f64 = rows
+        .lines()
+        .skip(1)
+        .map(|row| row.split(',').next().unwrap().parse::<f64>().unwrap())
+        .sum();
+    assert!((sum - 1.0).abs() < 1e-9, "shares of all functions: {sum}");
+    let text = succeeds(&["top", to, "--by", "service,version"]);
+    assert!(text.contains("6 hosts") && text.contains("95% CI"), "{text}");
+}
+
+#[test]
+fn equal_versions_do_not_differ_and_too_few_hosts_are_inconclusive() {
+    let folder = fleet();
+    let to = folder.path().to_str().unwrap();
+    let text = succeeds(&["diff", to, "--a", "version=1", "--b", "version=2"]);
+    assert!(text.contains("before  version 1: 3 hosts") && text.contains("inconclusive"), "{text}");
+    assert!(!text.contains("  more") && !text.contains("  less"), "{text}");
+    let two = ["diff", to, "--a", "host=web-1", "--b", "host=web-2", "--b", "host=web-3"];
+    let text = succeeds(&two);
+    assert!(text.contains("after   host web-2, host web-3: 2 hosts"), "{text}");
+}
+
+#[test]
+fn an_answer_is_written_in_every_form() {
+    let folder = fleet();
+    let to = folder.path().to_str().unwrap();
+    let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    for (name, begins) in [
+        ("a.json", "{"),
+        ("a.csv", "share,"),
+        ("a.tsv", "share\t"),
+        ("a.html", "<!DOCTYPE html>"),
+        ("a.svg", "<svg"),
+        ("a.folded", "shop;"),
+    ] {
+        let path = file(name);
+        succeeds(&["report", to, "-o", &path]);
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(text.contains(begins), "{name}: {}", &text[..100.min(text.len())]);
+    }
+    let path = file("a.pb.gz");
+    succeeds(&["report", to, "-o", &path]);
+    assert_eq!(fs::read(&path).unwrap()[..2], [0x1f, 0x8b]);
+    // A page that is there is a page of ours, and is replaced; a text of somebody's is not.
+    succeeds(&["report", to, "-o", &file("a.html")]);
+    fs::write(file("b.html"), "mine").unwrap();
+    fails(&["report", to, "-o", &file("b.html")], "--force");
+}
+
+#[test]
+fn named_questions_are_answered_and_printed() {
+    let folder = fleet();
+    let to = folder.path().to_str().unwrap();
+    let sides = ["--a", "version=1", "--b", "version=2"];
+    for name in
+        ["services", "functions", "total", "hosts", "hours", "diff", "sides", "stacks", "agents"]
+    {
+        let mut args = vec!["sql", to, "--question", name, "--csv"];
+        if ["diff", "sides"].contains(&name) {
+            args.extend(sides);
+        }
+        let rows = succeeds(&args).lines().count();
+        // Nothing was recorded by an agent.
+        assert!(rows > 1 || name == "agents", "{name}");
+        args.retain(|one| *one != "--csv");
+        args.extend(["--print-sql", "--dialect", "clickhouse"]);
+        let text = succeeds(&args);
+        assert!(
+            text.contains("file('/") && text.contains("agent_files AS SELECT * FROM (SELECT"),
+            "{text}"
+        );
+    }
+    let text = succeeds(&[
+        "sql",
+        to,
+        "SELECT host, sum(samples) AS n FROM samples GROUP BY host ORDER BY host",
+    ]);
+    assert_eq!(text.lines().count(), 7, "{text}");
+}
+
+#[test]
+fn mistakes_are_named_with_what_there_is() {
+    let folder = fleet();
+    let to = folder.path().to_str().unwrap();
+    fails(&["top", "/nonexistent"], "Try: pmuscope fleet import");
+    fails(&["top", to, "--service", "shpo"], "those with most samples are shop");
+    fails(
+        &["top", to, "--service", "shop", "--version", "1", "--host", "web-4"],
+        "all of these filters",
+    );
+    fails(&["top", to, "--since", "1m"], "Try: pmuscope fleet hosts");
+    fails(&["top", to, "--since", "yesterday"], "Try: 2026-11-25T12:00:00Z, or 2h");
+    fails(&["top", to, "--by", "function"], "service, version");
+    fails(&["report", to, "--by", "service", "--with-callees"], "Try: --by function");
+    fails(&["diff", to, "--a", "version=1", "--b", "version=3"], "--by service,version");
+    fails(&["diff", to, "--a", "color=1", "--b", "version=2"], "one of service, version");
+    fails(&["sql", to, "SELECT nothing FROM samples"], "nothing");
+    fails(&["sql", to, "--question", "diff"], "Try: --a version=1.2 --b version=1.3");
+    fails(&["report", to, "-o", "x.parquet"], "names no form");
+    assert!(!Path::new("x.parquet").exists());
+}
+
+#[test]
+fn past_days_are_merged_and_removed() {
+    let folder = fleet();
+    let to = folder.path().to_str().unwrap();
+    let before = succeeds(&["report", to, "--csv", "--limit", "all"]);
+    let (status, _, printed) = run(&["compact", to, "--older-than", "1", "--bin", "86400"]);
+    assert_eq!(status, 0, "{printed}");
+    assert!(
+        printed.starts_with("2025-11-25: 30 files (") && printed.contains("merged into 5 files"),
+        "{printed}"
+    );
+    let shares = |text: &str| -> Vec<String> {
+        text.lines().map(|row| row.split(',').next().unwrap().to_owned()).collect()
+    };
+    assert_eq!(shares(&succeeds(&["report", to, "--csv", "--limit", "all"])), shares(&before));
+    let (_, _, printed) = run(&["retain", to, "--days", "36000"]);
+    assert!(printed.contains("nothing to remove"), "{printed}");
+    let (_, _, printed) = run(&["retain", to, "--days", "1", "--dry-run"]);
+    assert!(printed.starts_with("2025-11-25: would be removed"), "{printed}");
+    let (_, _, printed) = run(&["retain", to, "--days", "1"]);
+    assert!(printed.starts_with("2025-11-25: removed 5 files"), "{printed}");
+    fails(&["top", to], "has no samples in this time");
+}

@@ -1,0 +1,83 @@
+//! Files that cannot be read: which one it is, and panics of readers that trusted it.
+
+use std::fs::{self, File};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::Once;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use datafusion::parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use pmuscope_dataset::{Dataset, TABLES};
+
+/// Files whose contents are read as a whole to find the one that is damaged; of more only the ends.
+const READ: usize = 1000;
+
+/// Calls of [`guarded`] that are under way.
+static GUARDED: AtomicUsize = AtomicUsize::new(0);
+static HOOK: Once = Once::new();
+
+/// What `work` gives, or the message of its panic: readers of files may panic on bytes that nobody has written so. Nothing
+/// is printed then.
+pub(crate) fn guarded<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+    HOOK.call_once(|| {
+        let usual = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            // Threads of the engine panic, too, not only the one that asks.
+            if GUARDED.load(Ordering::Relaxed) == 0 {
+                usual(info);
+            }
+        }));
+    });
+    GUARDED.fetch_add(1, Ordering::Relaxed);
+    let result = catch_unwind(AssertUnwindSafe(work));
+    GUARDED.fetch_sub(1, Ordering::Relaxed);
+    result.map_err(|cause| {
+        let text = cause.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| cause.downcast_ref::<&str>().copied());
+        text.unwrap_or("no message").to_owned()
+    })
+}
+
+/// The first file of a dataset that cannot be read, if one can be found.
+pub(crate) fn damaged(dataset: &Dataset) -> Option<PathBuf> {
+    let files: Vec<PathBuf> =
+        TABLES.iter().flat_map(|table| files(&dataset.folder(table.name))).collect();
+    let whole = files.len() <= READ;
+    files.into_iter().find(|file| guarded(|| reads(file, whole)) != Ok(true))
+}
+
+/// Whether a file, or only its end, can be read.
+fn reads(file: &Path, whole: bool) -> bool {
+    let Ok(opened) = File::open(file) else { return false };
+    // The engine takes an empty file for one without rows.
+    if opened.metadata().is_ok_and(|about| about.len() == 0) {
+        return true;
+    }
+    let Ok(builder) = ParquetRecordBatchReaderBuilder::try_new(opened) else { return false };
+    !whole || builder.build().is_ok_and(|mut reader| reader.all(|batch| batch.is_ok()))
+}
+
+/// The Parquet files of a table.
+fn files(table: &Path) -> Vec<PathBuf> {
+    let below = |folder: &Path| -> Vec<PathBuf> {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).collect()
+    };
+    let days = below(table).into_iter().filter(|path| path.is_dir());
+    let is_file = |path: &PathBuf| path.extension().is_some_and(|end| end == "parquet");
+    days.flat_map(|day| below(&day)).filter(is_file).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_is_a_message_whatever_it_carries() {
+        let number: Result<(), String> = guarded(|| std::panic::panic_any(5));
+        assert_eq!(number, Err("no message".to_owned()));
+        let text: Result<(), String> = guarded(|| panic!("at {}", 7));
+        assert_eq!(text, Err("at 7".to_owned()));
+        assert_eq!(guarded(|| 3), Ok(3));
+    }
+}
