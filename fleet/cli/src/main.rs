@@ -9,6 +9,7 @@ mod import;
 mod select;
 mod shares;
 mod sql;
+mod upkeep;
 
 use std::process::ExitCode;
 
@@ -59,6 +60,10 @@ enum FleetCommand {
     Hosts(hosts::Args),
     /// Put a question in SQL, or print the SQL of a named one for other engines
     Sql(sql::Args),
+    /// Merge the files of past days into few
+    Compact(upkeep::CompactArgs),
+    /// Remove old days
+    Retain(upkeep::RetainArgs),
 }
 
 fn main() -> ExitCode {
@@ -82,6 +87,8 @@ fn main() -> ExitCode {
         FleetCommand::Diff(args) => diff::run(args),
         FleetCommand::Hosts(args) => hosts::run(args),
         FleetCommand::Sql(args) => sql::run(args),
+        FleetCommand::Compact(args) => upkeep::compact(args),
+        FleetCommand::Retain(args) => upkeep::retain(args),
     };
     match ended {
         Ok(()) => Exit::Done.into(),

@@ -10,6 +10,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use arrow::array::RecordBatch;
 use arrow::error::ArrowError;
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
@@ -18,6 +19,7 @@ use parquet::file::metadata::SortingColumn;
 use parquet::file::properties::WriterProperties;
 
 use crate::table::TableRow;
+use crate::tables::{TableInfo, info};
 use crate::{FrameRow, Rows, StackRow, Timestamp};
 
 /// Folder of this version of the tables.
@@ -179,26 +181,70 @@ pub fn file_name(host: &str) -> String {
 }
 
 fn write_rows<T: TableRow>(rows: &[T], file: File, path: &Path) -> Result<File, DatasetError> {
-    let failed = |source| DatasetError::Parquet { path: path.to_owned(), source };
-    let level = ZstdLevel::try_new(LEVEL).map_err(failed)?;
-    let columns = T::columns();
-    let place = |key: &&str| columns.iter().position(|column| column.name == *key);
-    let sorted = T::SORTED_BY.iter().filter_map(place).map(|at| SortingColumn {
-        column_idx: i32::try_from(at).unwrap_or(i32::MAX),
-        descending: false,
-        nulls_first: true,
-    });
-    let properties = WriterProperties::builder()
-        .set_compression(Compression::ZSTD(level))
-        .set_max_row_group_row_count(Some(GROUP))
-        .set_sorting_columns(Some(sorted.collect()))
-        .set_created_by(concat!("pmuscope-fleet ", env!("CARGO_PKG_VERSION")).to_owned())
-        .build();
     let batch =
         T::batch(rows).map_err(|source| DatasetError::Columns { table: T::NAME, source })?;
-    let mut writer = ArrowWriter::try_new(file, T::schema(), Some(properties)).map_err(failed)?;
-    writer.write(&batch).map_err(failed)?;
-    writer.into_inner().map_err(failed)
+    let mut writer = TableWriter::new(&info::<T>(), file, path)?;
+    writer.write(&batch)?;
+    writer.finish()
+}
+
+/// A file of a table in the making.
+#[derive(Debug)]
+pub struct TableWriter {
+    writer: ArrowWriter<File>,
+    path: PathBuf,
+}
+
+impl TableWriter {
+    /// Begins to write a table to `file`, which is at `path`.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn new(table: &TableInfo, file: File, path: &Path) -> Result<Self, DatasetError> {
+        let failed = |source| DatasetError::Parquet { path: path.to_owned(), source };
+        let level = ZstdLevel::try_new(LEVEL).map_err(failed)?;
+        let columns = (table.columns)();
+        let place = |key: &&str| columns.iter().position(|column| column.name == *key);
+        let sorted = table.sorted_by.iter().filter_map(place).map(|at| SortingColumn {
+            column_idx: i32::try_from(at).unwrap_or(i32::MAX),
+            descending: false,
+            nulls_first: true,
+        });
+        let properties = WriterProperties::builder()
+            .set_compression(Compression::ZSTD(level))
+            .set_max_row_group_row_count(Some(GROUP))
+            .set_sorting_columns(Some(sorted.collect()))
+            .set_created_by(concat!("pmuscope-fleet ", env!("CARGO_PKG_VERSION")).to_owned())
+            .build();
+        let writer =
+            ArrowWriter::try_new(file, (table.schema)(), Some(properties)).map_err(failed)?;
+        Ok(Self { writer, path: path.to_owned() })
+    }
+
+    /// Adds rows, which have the table's columns and are in its order.
+    ///
+    /// # Errors
+    /// If they cannot be written.
+    pub fn write(&mut self, rows: &RecordBatch) -> Result<(), DatasetError> {
+        let path = &self.path;
+        let failed = |source| DatasetError::Parquet { path: path.clone(), source };
+        self.writer.write(rows).map_err(failed)
+    }
+
+    /// How large it will be, nearly, bytes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.writer.bytes_written() + self.writer.in_progress_size()
+    }
+
+    /// The file, whole; not yet synced.
+    ///
+    /// # Errors
+    /// If its end cannot be written.
+    pub fn finish(self) -> Result<File, DatasetError> {
+        let failed = |source| DatasetError::Parquet { path: self.path, source };
+        self.writer.into_inner().map_err(failed)
+    }
 }
 
 /// The day of a time stamp, as `2026-11-25`, UTC.

@@ -16,7 +16,7 @@ mod table;
 mod tables;
 
 pub use column::{ColumnValue, Timestamp};
-pub use file::{Dataset, DatasetError, file_name};
+pub use file::{Dataset, DatasetError, TableWriter, file_name};
 pub use import::{ImportError, ImportOrigin, PROFILE, Rows, TaskIdentity, rows};
 pub use table::{ColumnInfo, TableRow};
 pub use tables::{
