@@ -8,6 +8,7 @@
 # make pmu-guest      the same for tests, built in less time
 # make build    target/release/pmuscope and libpmuscope_c.so, for regions in C programs
 # make fleet    target/release/pmuscope-fleet, which pmuscope fleet runs: profiles of many machines
+# make demo-fleet  six recordings as six hosts: which functions use their CPUs, and what a version costs
 # make install PREFIX=/usr/local   it, its library, manual pages, completions; uninstall takes them away.
 #               DESTDIR= stands for the root; LIBDIR=, PYTHONDIR=, ZSHDIR= as a distribution has them
 # make packages target/packages: static tarballs for x86-64 and aarch64, a .deb, SHA256SUMS
@@ -27,7 +28,7 @@ guest_profile := release
 fuzz_clippy := CUSTOM_LIBFUZZER_PATH=/libfuzzer.a RUSTFLAGS='--cfg fuzzing' \
 	cargo clippy --locked --quiet --manifest-path fuzz/Cargo.toml --target-dir $(target)/fuzz
 
-.PHONY: build fleet install uninstall packages doc advisories need-packages demo test test-full test-user lint install-deps guest-aarch64 pmu-guest site screenshots need-site need-screenshots need-guest-aarch64 need-build need-test need-guests need-full need-demo need-lint
+.PHONY: build fleet demo-fleet install uninstall packages doc advisories need-packages demo test test-full test-user lint install-deps guest-aarch64 pmu-guest site screenshots need-site need-screenshots need-guest-aarch64 need-build need-test need-guests need-full need-demo need-lint
 
 # At once, so that what both need is compiled once.
 build: need-build
@@ -65,6 +66,9 @@ guest-aarch64: need-guest-aarch64
 	CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER=rust-lld \
 	cargo build --locked --profile $(guest_profile) --target $(guest_aarch64)
 
+demo-fleet: need-demo build fleet
+	@scripts/demo-fleet $(target)/release/pmuscope $(target)/demo-fleet
+
 demo: need-demo build
 	@scripts/demo $(target)/release/pmuscope $(target)/demo
 
@@ -86,6 +90,7 @@ test-user: need-test
 # A test that takes long has a name that says so.
 test-full: need-test need-guests need-full
 	@PMUSCOPE_FULL=1 scripts/test --tests ::full_
+	@PMUSCOPE_FULL=1 scripts/test $(filter-out --locked,$(fleet)) -- full_
 
 lint: need-lint
 	cargo fmt --all --check

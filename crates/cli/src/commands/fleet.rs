@@ -1,7 +1,6 @@
 //! `pmuscope fleet`: runs the program `pmuscope-fleet`, as git runs its extensions.
 //!
-//! It is a separate program because the query engine planned for it would make this one several times as large and as
-//! slow to build.
+//! It is a separate program because its query engine would make this one several times as large and as slow to build.
 
 use std::ffi::OsString;
 use std::io::ErrorKind;
@@ -17,7 +16,10 @@ const PROGRAM: &str = "pmuscope-fleet";
 /// Flags of `pmuscope fleet`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
+  pmuscope fleet agent --config agent.toml           record this host all the time
   pmuscope fleet import --to profiles --service checkout --version 1.3 web-1.data
+  pmuscope fleet top profiles                        services by CPUs in use, on all hosts
+  pmuscope fleet diff profiles --a version=1.2 --b version=1.3
   pmuscope fleet help                                its commands
   pmuscope fleet import --help                       flags of one
 
