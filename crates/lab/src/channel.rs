@@ -52,7 +52,7 @@ pub(crate) enum GuestState {
     /// Its first process is not there yet.
     Boots = 0,
     /// Its first process sets it up.
-    Begun = 1,
+    Started = 1,
     /// The command runs.
     Runs = 2,
     /// The results are here.
@@ -154,7 +154,7 @@ impl Receiver {
     pub(crate) fn state(&self) -> GuestState {
         let is = |n| if self.number(0).ok() == Some(MAGIC) { n } else { 0 };
         match self.number(AT_STATE).map_or(0, is) {
-            1 => GuestState::Begun,
+            1 => GuestState::Started,
             2 => GuestState::Runs,
             3 => GuestState::Done,
             _ => GuestState::Boots,

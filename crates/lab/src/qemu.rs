@@ -200,7 +200,7 @@ impl<'a> Guest<'a> {
         loop {
             let state = self.region.state();
             let time = self.started.elapsed();
-            if state >= GuestState::Begun {
+            if state >= GuestState::Started {
                 self.booted.get_or_insert(time);
             }
             if state >= goal {

@@ -223,7 +223,7 @@ impl GuestRun<'_> {
         let plan = self.plan(Acceleration::Kvm, topology, &region, &console);
         let complaints = self.scratch.path("probe-complaints");
         let mut guest = Guest::start(self.emulator, &plan, &region, &complaints)?;
-        guest.wait(GuestState::Begun, Patience { boot: PROBE, command: PROBE }, stop, &mut |_| {})
+        guest.wait(GuestState::Started, Patience { boot: PROBE, command: PROBE }, stop, &mut |_| {})
     }
 
     /// A guest that did not boot in the time that it usually takes gets a second start, and all of its time.

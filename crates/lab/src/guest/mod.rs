@@ -50,7 +50,7 @@ fn work() -> Result<(), String> {
     system::mount_all()?;
     let boot_s = uptime_s();
     let sender = device::open()?;
-    sender.is(GuestState::Begun);
+    sender.is(GuestState::Started);
     let begun = Answer {
         boot_s,
         kernel: text("/proc/sys/kernel/osrelease"),

@@ -41,7 +41,7 @@ const OPTIONAL: [SampleType; 19] = [
 #[derive(Debug, Clone)]
 struct Spec {
     events: Vec<FileEvent>,
-    records: Vec<Spot>,
+    records: Vec<PlannedRecord>,
     features: Features,
     /// Kind of the records that hold compressed ones, and the bytes in each.
     packed: Option<(u32, usize)>,
@@ -49,7 +49,7 @@ struct Spec {
 
 /// A record of an event at a time; what it says follows from `seed`.
 #[derive(Debug, Clone)]
-struct Spot {
+struct PlannedRecord {
     event: usize,
     id: usize,
     time: u64,
@@ -149,7 +149,7 @@ fn spec() -> impl Strategy<Value = Spec> {
                 .map(|(event, id, time, seed, what)| {
                     let event = event % events.len();
                     let id = id % events[event].ids.len();
-                    Spot { event, id, time, seed, what }
+                    PlannedRecord { event, id, time, seed, what }
                 })
                 .collect();
             Spec { events, records, features, packed }
@@ -173,7 +173,7 @@ impl Numbers {
 }
 
 /// A sample's words behind its identifier, and what a reader should say of it.
-fn sample_words(attr: &Attr, spot: &Spot) -> (Vec<u64>, Vec<String>) {
+fn sample_words(attr: &Attr, spot: &PlannedRecord) -> (Vec<u64>, Vec<String>) {
     let mut numbers = Numbers(spot.seed);
     let (mut words, mut said) = (Vec::new(), Vec::new());
     let mut word = |words: &mut Vec<u64>, name: &str, mask: u64| {
@@ -319,7 +319,11 @@ fn say(sample: &Sample<'_>) -> Vec<String> {
 }
 
 /// `sample_id_all`'s fields of an event, behind any other record.
-fn trailer<'a>(record: RecordBuilder<'a>, event: &FileEvent, spot: &Spot) -> RecordBuilder<'a> {
+fn trailer<'a>(
+    record: RecordBuilder<'a>,
+    event: &FileEvent,
+    spot: &PlannedRecord,
+) -> RecordBuilder<'a> {
     let has = |bit| event.attr.sample_type.contains(bit);
     let mut record = record;
     if has(SampleType::TID) {
@@ -336,7 +340,7 @@ fn trailer<'a>(record: RecordBuilder<'a>, event: &FileEvent, spot: &Spot) -> Rec
 }
 
 /// Appends the record, and tells what a reader should say of it.
-fn write(out: &mut Vec<u8>, event: &FileEvent, spot: &Spot) -> String {
+fn write(out: &mut Vec<u8>, event: &FileEvent, spot: &PlannedRecord) -> String {
     let pid = spot.seed as u32;
     let name = format!("name {}", spot.seed);
     match spot.what {
