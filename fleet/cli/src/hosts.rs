@@ -27,7 +27,6 @@ pub(crate) struct Args {
 #[derive(Debug, Clone, Copy)]
 struct AgentTotals {
     cpu_us: i64,
-    bin_us: i64,
     missing: i64,
 }
 
@@ -56,7 +55,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             samples: host.samples.unsigned_abs(),
             lost: host.lost.map(i64::unsigned_abs),
             throttled: host.throttled.unsigned_abs(),
-            own_cores: agent.map(|agent| agent.cpu_us as f64 / agent.bin_us.max(1) as f64),
+            // A bin in which the rate changed has two rows, so the time is that of intervals.
+            own_cores: agent.map(|agent| agent.cpu_us as f64 / host.recorded_us.max(1) as f64),
             // With a filter, what is not there may be what was not asked for.
             missing: agent.filter(|_| !has_filter).map(|agent| agent.missing),
         }
@@ -75,13 +75,9 @@ fn used(engine: &Engine) -> anyhow::Result<BTreeMap<String, i64>> {
 
 fn agents(engine: &Engine) -> anyhow::Result<BTreeMap<String, AgentTotals>> {
     let rows = engine.rows(&NamedQuestion::Agents.sql(&[], 0))?;
-    let (cpu_us, bin_us) = (rows.numbers("cpu_us")?, rows.numbers("bin_us")?);
+    let cpu_us = rows.numbers("cpu_us")?;
     let (taken, delivered) = (rows.numbers("taken")?, rows.numbers("delivered")?);
-    let totals = |at: usize| AgentTotals {
-        cpu_us: cpu_us[at],
-        bin_us: bin_us[at],
-        missing: taken[at] - delivered[at],
-    };
+    let totals = |at: usize| AgentTotals { cpu_us: cpu_us[at], missing: taken[at] - delivered[at] };
     let hosts = rows.texts("host")?.into_iter().enumerate();
     Ok(hosts.map(|(at, host)| (host, totals(at))).collect())
 }
