@@ -15,7 +15,7 @@ use crate::version::COMMIT;
 /// Rows of a table of functions that get an interval: each takes some 50 µs.
 const INTERVALS: usize = 10_000;
 
-/// What counts of a format tell apart.
+/// What the counts of a format are grouped by.
 pub(super) fn group_by(format: Format) -> GroupBy {
     let by_thread = matches!(format, Format::Pprof | Format::Firefox);
     GroupBy {
@@ -25,7 +25,7 @@ pub(super) fn group_by(format: Format) -> GroupBy {
     }
 }
 
-/// How far a format tells places within a function apart.
+/// Whether a format has addresses within a function, or the function only.
 pub(super) fn detail(format: Format) -> Detail {
     match format {
         Format::Pprof | Format::Firefox => Detail::Address,

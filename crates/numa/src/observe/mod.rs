@@ -164,7 +164,7 @@ impl Observer {
         }
     }
 
-    /// Asks for so many pages at each observation from now on, of all these processes together. Each gets some,
+    /// Asks for `budget` pages at each observation from now on, of all these processes together. Each gets some,
     /// however many they are: fewer than that say next to nothing.
     pub fn share_budget(&mut self, budget: u64, processes: usize) {
         self.pages.set_budget((budget / processes.max(1) as u64).max(LEAST_PAGES));

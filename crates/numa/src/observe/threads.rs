@@ -19,7 +19,7 @@ pub struct ThreadPlace {
     pub node: usize,
     /// It runs, or could if there were a CPU for it.
     pub runnable: bool,
-    /// Nanoseconds on a CPU since the last observation; `None` at the first, and where the kernel does not tell.
+    /// Nanoseconds on a CPU since the last observation; `None` at the first, and where the kernel does not report it.
     pub ran_ns: Option<u64>,
 }
 

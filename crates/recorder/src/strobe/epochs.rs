@@ -52,19 +52,19 @@ mod tests {
     #[test]
     fn what_is_told_piece_by_piece_is_what_there_is() {
         let mut epochs = Epochs::default();
-        let mut told = StrobeInfo::default();
+        let mut reported = StrobeInfo::default();
         let epoch = |cpu, from_ns| Epoch { cpu, from_ns, ..Epoch::default() };
         let first = epochs.begin(epoch(1, 10));
         let other = epochs.begin(epoch(0, 11));
-        told.take(&epochs.take_unreported());
+        reported.take(&epochs.take_unreported());
         epochs.end(first, 20);
         epochs.begin(epoch(1, 21));
-        told.take(&epochs.take_unreported());
+        reported.take(&epochs.take_unreported());
         epochs.end(other, 30);
-        told.take(&epochs.take_unreported());
-        assert_eq!(told.epochs, epochs.sorted());
+        reported.take(&epochs.take_unreported());
+        assert_eq!(reported.epochs, epochs.sorted());
         assert_eq!(
-            told.epochs.iter().map(|e| e.until_ns).collect::<Vec<_>>(),
+            reported.epochs.iter().map(|e| e.until_ns).collect::<Vec<_>>(),
             [Some(30), Some(20), None]
         );
         assert_eq!(epochs.take_unreported(), EpochUpdate::default());
