@@ -75,7 +75,10 @@ pub enum AgentEnd {
     /// As it was wished for, or after one bin.
     Stopped,
     /// For another configuration.
-    Reload,
+    Reload {
+        /// Samples that were dropped and are in no row yet, for [`run`].
+        dropped: u64,
+    },
 }
 
 /// What happened to a bin.
@@ -105,13 +108,15 @@ pub struct BinReport {
     pub new_frequency_hz: Option<u64>,
 }
 
-/// Records bin after bin as `wish` says, or one bin; each is reported.
+/// Records bin after bin as `wish` says, or one bin; each is reported. `dropped` are samples that an earlier configuration
+/// dropped, which the next row counts.
 ///
 /// # Errors
 /// [`AgentError`]. What was recorded before is in the spool or delivered.
 pub fn run(
     config: &AgentConfig,
     once: bool,
+    dropped: u64,
     wish: &dyn Fn() -> Wish,
     report: &mut dyn FnMut(&BinReport),
 ) -> Result<AgentEnd, AgentError> {
@@ -119,7 +124,7 @@ pub fn run(
     let spool = Spool::open(&config.spool.folder, config.spool.max_mib << 20)?;
     let state = RunState {
         frequency_hz: config.frequency_hz,
-        dropped: 0,
+        dropped,
         restarted: None,
         since: BinCost::default(),
     };
@@ -262,7 +267,7 @@ impl<'a> Agent<'a> {
             if tick.last || once {
                 let is_reload = wish() == Wish::Reload;
                 return Ok(Next::Ended(if is_reload {
-                    AgentEnd::Reload
+                    AgentEnd::Reload { dropped: self.state.dropped }
                 } else {
                     AgentEnd::Stopped
                 }));

@@ -40,10 +40,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         (false, false) => Wish::GoOn,
     };
     let report = &mut |bin: &BinReport| say!("{}", line(bin));
+    let mut dropped = 0;
     loop {
-        match pmuscope_agent::run(&config, args.once, &wish, report).map_err(failed)? {
+        match pmuscope_agent::run(&config, args.once, dropped, &wish, report).map_err(failed)? {
             AgentEnd::Stopped => return Ok(()),
-            AgentEnd::Reload => reload.store(false, Ordering::Relaxed),
+            AgentEnd::Reload { dropped: uncounted } => {
+                dropped = uncounted;
+                reload.store(false, Ordering::Relaxed);
+            }
         }
         // A mistake in the file must not end what runs.
         match AgentConfig::read(&args.config) {
