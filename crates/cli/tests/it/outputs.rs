@@ -36,15 +36,15 @@ int main(void) {
 /// Its functions.
 const FUNCTIONS: [&str; 6] = ["leaf_one", "leaf_two", "system_calls", "recurse", "work", "main"];
 
-/// Records the program with call chains by perf.
+/// Records the program with call chains by perf, and nothing else: of what other tests run the files may be gone when
+/// the recording is read again, and with them names.
 #[track_caller]
 fn record(scratch: &Scratch, file: &str) {
     let source = scratch.path("calls.c");
     fs::write(&source, SOURCE).unwrap();
     let plain = ["-O1", "-fno-omit-frame-pointer", "-fno-optimize-sibling-calls"];
     scratch.run("cc", plain.iter().chain(&["-o", "calls", "calls.c"])).exits(0);
-    let args =
-        ["record", "-q", "-B", "-N", "-g", "-e", "cpu-clock", "-F", "2000", "-a", "-o", file];
+    let args = ["record", "-q", "-B", "-N", "-g", "-e", "cpu-clock", "-F", "2000", "-o", file];
     scratch.run("perf", args.iter().chain(&["--", "./calls"])).exits(0);
 }
 
