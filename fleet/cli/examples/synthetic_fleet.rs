@@ -310,6 +310,7 @@ fn write_host(number: u64, args: &Args, all: &[Known], services: &[Service]) {
                 dropped_samples: 0,
                 waiting_files: 0,
                 frequency_hz: Some(100),
+                unpushed_samples: None,
                 batch: host.batch,
             });
         }

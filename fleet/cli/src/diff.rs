@@ -70,6 +70,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     form.check()?;
     let opened = args.select.open()?;
     let sides = Sides { a: conditions(&args.a), b: conditions(&args.b) };
+    opened.engine.keep_stacks(&opened.selection)?;
     opened.engine.select(&opened.selection, Some(&sides))?;
     let limit = match args.limit {
         Some(Limit::All) => u64::from(u32::MAX >> 1),
@@ -81,7 +82,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let names = [name(&args.a), name(&args.b)];
     for (side, name) in found.sides.iter().zip(&names) {
         if side.samples == 0 {
-            let dataset = args.select.dataset.display();
+            let dataset = &args.select.dataset;
             let why = format!("{dataset} has no samples with {name} in this selection");
             return Err(bad_input(format!(
                 "{why}. Try: pmuscope fleet top {dataset} --by service,version"

@@ -1,10 +1,10 @@
 //! Which part of a dataset a command is about: the flags that all questions have, and what an answer covers.
 
-use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use pmuscope_console::exit::bad_input;
-use pmuscope_dataset::Timestamp;
+use pmuscope_dataset::{Location, Timestamp};
 use pmuscope_query::{
     ChosenEvent, ColumnFilter, Coverage, Engine, Fleet, Selection, choose_event, values,
 };
@@ -16,12 +16,17 @@ const NAMES: usize = 5;
 /// Names that are compared with one that was asked for.
 const KNOWN: u64 = 10_000;
 
+/// Where a dataset lies, from a command line.
+pub(crate) fn location() -> impl TypedValueParser<Value = Location> {
+    OsStringValueParser::new().try_map(|text| Location::parse(&text))
+}
+
 /// Which part of a dataset.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SelectArgs {
-    /// Folder of the dataset
-    #[arg(value_name = "DATASET")]
-    pub(crate) dataset: PathBuf,
+    /// The dataset: a folder, or s3://BUCKET/PREFIX
+    #[arg(value_name = "DATASET", value_parser = location())]
+    pub(crate) dataset: Location,
     /// Only this service; several times for several
     #[arg(long, value_name = "NAME", help_heading = FILTERS)]
     service: Vec<String>,
@@ -97,7 +102,7 @@ impl SelectArgs {
 
     /// That nothing was selected, with what there is.
     pub(crate) fn nothing(&self, opened: &OpenedDataset) -> anyhow::Result<anyhow::Error> {
-        let dataset = self.dataset.display();
+        let dataset = &self.dataset;
         let event: Vec<String> = self.event.iter().cloned().collect();
         let asked =
             self.columns().chain([("event", &event[..])].into_iter().filter(|_| !event.is_empty()));
@@ -163,7 +168,7 @@ impl OpenedDataset {
             notes.push(Note { warning: true, text });
         }
         FleetHead {
-            dataset: args.dataset.display().to_string(),
+            dataset: args.dataset.to_string(),
             selection: args.words(),
             event: self.chosen.event.clone().unwrap_or_default(),
             from: coverage.span_us.map(|(from, _)| time(from)),

@@ -156,6 +156,10 @@ impl SharesRequest<'_> {
             None => text,
         };
         let is_time = opened.chosen.is_time();
+        if self.by.iter().any(|by| by.is_of_stacks()) && !self.with_callees {
+            opened.engine.keep_stacks(&opened.selection)?;
+            opened.engine.select(&opened.selection, None)?;
+        }
         let found = shares(&opened.engine, self.by, limit, self.with_callees, is_time)?;
         if found.fleet.samples == 0 {
             return Err(self.select.nothing(&opened)?);

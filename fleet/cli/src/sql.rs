@@ -6,8 +6,10 @@ use arrow::datatypes::{DataType, Float64Type, Int64Type};
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use pmuscope_console::exit::{Exit, bad_input};
 use pmuscope_console::output::OutputArgs;
-use pmuscope_dataset::Dataset;
-use pmuscope_query::{ColumnFilter, Dialect, NamedQuestion, QueryAnswer, ShareBy, Sides};
+use pmuscope_dataset::Location;
+use pmuscope_query::{
+    ColumnFilter, Dialect, FoundDataset, NamedQuestion, QueryAnswer, ShareBy, Sides,
+};
 use pmuscope_report::{AnyColumn, AnyTable, AnyValues};
 
 use crate::select::SelectArgs;
@@ -21,7 +23,7 @@ pmuscope_console::forms!(SqlFormats: Text Json Csv Tsv, "pmuscope/fleet-sql/1");
   pmuscope fleet sql profiles --question functions   a named question
   pmuscope fleet sql profiles --question diff --a version=1.2 --b version=1.3 --print-sql --dialect spark
 
-Tables: samples, stacks, frames, intervals, hosts, agent; docs/dataset.md has their columns.")]
+Tables: samples, services, stacks, frames, intervals, hosts, agent; docs/dataset.md has their columns.")]
 pub(crate) struct Args {
     #[command(flatten)]
     select: SelectArgs,
@@ -85,6 +87,14 @@ fn text(args: &Args) -> String {
     }
 }
 
+/// The same, wherever a shell of another engine is started.
+fn absolute(location: &Location) -> anyhow::Result<Location> {
+    Ok(match location {
+        Location::Folder(path) => Location::Folder(std::path::absolute(path)?),
+        store @ Location::S3(_) => store.clone(),
+    })
+}
+
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let form = args.output.form()?;
     form.check()?;
@@ -96,7 +106,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let sides = has_sides.then_some(&sides);
     let sql = text(args);
     if args.print_sql {
-        let dataset = Dataset::new(&std::path::absolute(&args.select.dataset)?);
+        let dataset = FoundDataset::find(&absolute(&args.select.dataset)?)?;
         let mut statements = args.select.selection().views(args.dialect, &dataset, sides);
         statements.push(sql);
         return form.print(&statements.iter().map(|one| format!("{one};\n\n")).collect::<String>());

@@ -1,12 +1,16 @@
 //! `pmuscope fleet compact` and `pmuscope fleet retain`.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use chrono::{DateTime, Days, NaiveDate};
 use pmuscope_compaction::{Compaction, Day, Merged};
+use pmuscope_console::exit::bad_input;
 use pmuscope_console::say;
+use pmuscope_dataset::Location;
 use pmuscope_text::number;
+
+use crate::select::location;
 
 /// Flags of `pmuscope fleet compact`.
 #[derive(Debug, clap::Args)]
@@ -17,8 +21,8 @@ use pmuscope_text::number;
 Sums of hosts, services and stacks stay the same. Readers and agents may go on meanwhile.")]
 pub(crate) struct CompactArgs {
     /// Folder of the dataset
-    #[arg(value_name = "DATASET")]
-    dataset: PathBuf,
+    #[arg(value_name = "DATASET", value_parser = location())]
+    dataset: Location,
     /// Merge days that ended this many days ago: longer than an agent's spool can hold a file
     #[arg(long, value_name = "DAYS", default_value = "3", value_parser = clap::value_parser!(u64).range(1..=36_500))]
     older_than: u64,
@@ -34,8 +38,8 @@ pub(crate) struct CompactArgs {
   pmuscope fleet retain profiles --days 400 --dry-run")]
 pub(crate) struct RetainArgs {
     /// Folder of the dataset
-    #[arg(value_name = "DATASET")]
-    dataset: PathBuf,
+    #[arg(value_name = "DATASET", value_parser = location())]
+    dataset: Location,
     /// Keep this many days, and today
     #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u64).range(1..=36_500))]
     days: u64,
@@ -51,8 +55,19 @@ fn ago(days: u64) -> NaiveDate {
     now.date_naive().checked_sub_days(Days::new(days)).unwrap_or(NaiveDate::MIN)
 }
 
+/// The folder of a dataset: files of days are exchanged in one step there, which object stores do not do.
+fn folder(location: &Location) -> anyhow::Result<&Path> {
+    match location {
+        Location::Folder(path) => Ok(path),
+        Location::S3(_) => Err(bad_input(format!(
+            "{location} is an object store: only folders can be compacted. Try: rules for old objects in the store itself, \
+             or a folder that all hosts share"
+        ))),
+    }
+}
+
 pub(crate) fn compact(args: &CompactArgs) -> anyhow::Result<()> {
-    let compaction = Compaction::open(&args.dataset)?;
+    let compaction = Compaction::open(folder(&args.dataset)?)?;
     let before = ago(args.older_than);
     let mut all = Merged::default();
     for day in compaction.days()?.iter().filter(|Day(day)| *day < before) {
@@ -79,7 +94,7 @@ fn words(merged: &Merged) -> String {
 }
 
 pub(crate) fn retain(args: &RetainArgs) -> anyhow::Result<()> {
-    let compaction = Compaction::open(&args.dataset)?;
+    let compaction = Compaction::open(folder(&args.dataset)?)?;
     let before = ago(args.days);
     let days: Vec<Day> = compaction.days()?.into_iter().filter(|Day(day)| *day < before).collect();
     for day in &days {

@@ -16,6 +16,7 @@
 
 mod folder;
 mod merge;
+mod pieces;
 
 use std::path::{Path, PathBuf};
 
@@ -24,7 +25,7 @@ use pmuscope_query::{Engine, QueryError};
 
 pub use folder::Day;
 
-use crate::folder::{Lock, Swap};
+use crate::folder::{Lock, Swap, TableFile};
 
 /// What cannot be done.
 #[derive(Debug, thiserror::Error)]
@@ -85,6 +86,13 @@ impl std::ops::AddAssign for Merged {
     }
 }
 
+/// A table of a day that is merged, and has to take the place of what it was.
+struct MergedTable {
+    swap: Swap,
+    inputs: Vec<TableFile>,
+    merged: Merged,
+}
+
 /// A dataset that nobody else compacts at the same time.
 #[derive(Debug)]
 pub struct Compaction {
@@ -101,7 +109,7 @@ impl Compaction {
     pub fn open(root: &Path) -> Result<Self, CompactionError> {
         let dataset = Dataset::new(root);
         if !dataset.folder("samples").is_dir() {
-            return Err(QueryError::NoDataset(root.to_owned()).into());
+            return Err(QueryError::NoDataset(root.into()).into());
         }
         let lock = Lock::take(root)?;
         let compaction = Self { root: root.to_owned(), dataset, _lock: lock };
@@ -126,37 +134,53 @@ impl Compaction {
     }
 
     /// Merges the files of a day, all tables; bins become `bin_us` long. A table with one file or none stays as it is.
+    /// Tables change one right after another, when all are merged: questions join them by bin.
     ///
     /// # Errors
-    /// Files that cannot be read or written; what was merged before stays so.
+    /// Files that cannot be read or written; nothing has changed then.
     pub fn merge(&self, day: &Day, bin_us: i64) -> Result<Merged, CompactionError> {
-        let mut all = Merged::default();
-        // Stacks first: a sample's stack is there whatever was merged already.
+        let mut ready = Vec::new();
+        // Stacks first: a sample's stack is there whatever was exchanged already.
         for table in TABLES.iter().rev() {
-            all += self.merge_table(table, day, bin_us)?;
+            ready.extend(self.merge_table(table, day, bin_us)?);
+        }
+        let mut all = Merged::default();
+        for MergedTable { swap, inputs, merged } in ready {
+            swap.finish(&inputs)?;
+            all += merged;
         }
         Ok(all)
     }
 
+    /// Merges the files of a table into a folder that nobody sees yet.
     fn merge_table(
         &self,
         table: &TableInfo,
         day: &Day,
         bin_us: i64,
-    ) -> Result<Merged, CompactionError> {
+    ) -> Result<Option<MergedTable>, CompactionError> {
         let own = self.dataset.folder(table.name).join(day.folder());
         let inputs = folder::files(&own)?;
-        if inputs.iter().all(|file| file.is_merged()) {
-            return Ok(Merged::default());
+        if inputs.iter().all(TableFile::is_merged) {
+            return Ok(None);
         }
         let swap = Swap::begin(&self.root, table.name, day, own)?;
-        let engine = Engine::of_files(table, inputs.iter().map(|file| file.path.as_path()))?;
-        let written = merge::merge(&engine, table, bin_us, swap.folder())?;
-        let before: u64 = inputs.iter().map(|file| file.bytes).sum();
-        let (files, bytes) = (inputs.len(), before);
-        swap.finish(&inputs)?;
-        let bytes_after = written.iter().sum();
-        Ok(Merged { files, bytes, files_after: written.len(), bytes_after })
+        let files: Vec<&Path> = inputs.iter().map(|file| file.path.as_path()).collect();
+        let written = match table.name {
+            // Each host and stack has its own; of all other tables few rows are left.
+            "samples" => pieces::merge_in_pieces(table, &files, bin_us, swap.folder())?,
+            _ => {
+                let engine = Engine::of_files(table, files.into_iter())?;
+                merge::merge(&engine, table, bin_us, swap.folder())?
+            }
+        };
+        let merged = Merged {
+            files: inputs.len(),
+            bytes: inputs.iter().map(|file| file.bytes).sum(),
+            files_after: written.len(),
+            bytes_after: written.iter().sum(),
+        };
+        Ok(Some(MergedTable { swap, inputs, merged }))
     }
 
     /// Removes a day, all tables.

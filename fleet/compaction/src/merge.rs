@@ -31,12 +31,15 @@ enum Rule {
 /// The rule of a column.
 fn rule(table: &str, column: &str) -> Rule {
     match (table, column) {
-        ("samples" | "intervals" | "agent", "start") => Rule::Start,
-        ("samples" | "intervals", "bin_us") => Rule::Length,
-        ("samples", "samples" | "weight") => Rule::Sum,
+        ("samples" | "services" | "intervals" | "agent", "start") => Rule::Start,
+        ("samples" | "services" | "intervals", "bin_us") => Rule::Length,
+        ("samples" | "services", "samples" | "weight") => Rule::Sum,
         ("intervals", "recorded_us" | "samples" | "lost" | "throttled" | "own_cpu_us") => Rule::Sum,
         // Of an agent, the time that its sums are of.
-        ("agent", "bin_us" | "cpu_us" | "unidentified_samples" | "dropped_samples") => Rule::Sum,
+        (
+            "agent",
+            "bin_us" | "cpu_us" | "unidentified_samples" | "dropped_samples" | "unpushed_samples",
+        ) => Rule::Sum,
         ("hosts", "seen") => Rule::Min,
         ("hosts", _) => Rule::Key,
         ("stacks", "stack_id") | ("frames", "stack_id" | "depth" | "inline_depth") => Rule::Key,
@@ -88,14 +91,13 @@ pub(crate) fn merge(
     bin_us: i64,
     folder: &Path,
 ) -> Result<Vec<u64>, CompactionError> {
-    let mut files = MergedFiles { table, folder, open: None, written: Vec::new() };
+    let mut files = MergedFiles::new(table, folder);
     engine.each(&sql(table, bin_us), |batch| files.add(batch))?;
-    files.close()?;
-    Ok(files.written)
+    files.finish()
 }
 
 /// Files of a folder, one after another.
-struct MergedFiles<'a> {
+pub(crate) struct MergedFiles<'a> {
     table: &'a TableInfo,
     folder: &'a Path,
     open: Option<(TableWriter, PathBuf)>,
@@ -103,9 +105,20 @@ struct MergedFiles<'a> {
     written: Vec<u64>,
 }
 
-impl MergedFiles<'_> {
-    /// Adds rows as the engine has them: texts are views there.
-    fn add(&mut self, batch: &RecordBatch) -> Result<(), CompactionError> {
+impl<'a> MergedFiles<'a> {
+    /// None yet.
+    pub(crate) fn new(table: &'a TableInfo, folder: &'a Path) -> Self {
+        Self { table, folder, open: None, written: Vec::new() }
+    }
+
+    /// Makes the last one whole; returns the bytes of all.
+    pub(crate) fn finish(mut self) -> Result<Vec<u64>, CompactionError> {
+        self.close()?;
+        Ok(self.written)
+    }
+
+    /// Adds rows as the engine has them: texts may be views there.
+    pub(crate) fn add(&mut self, batch: &RecordBatch) -> Result<(), CompactionError> {
         let schema = (self.table.schema)();
         let table = self.table.name;
         let failed = |source| CompactionError::Columns { table, source };
@@ -156,11 +169,12 @@ mod tests {
         }
         let expected = [
             ("samples", 2),
+            ("services", 2),
             ("frames", 0),
             ("stacks", 0),
             ("intervals", 5),
             ("hosts", 0),
-            ("agent", 4),
+            ("agent", 5),
         ];
         assert_eq!(of, expected);
     }

@@ -103,7 +103,7 @@ type StackSums = BTreeMap<(String, i64), i64>;
 
 /// Samples; then recorded time and names, of all.
 fn sums(root: &Path) -> (StackSums, i64, Vec<Option<String>>) {
-    let engine = Engine::open(root).unwrap();
+    let engine = Engine::open(&root.into()).unwrap();
     let rows = engine
         .rows("SELECT host, stack_id, sum(samples) AS samples FROM samples_files GROUP BY host, stack_id")
         .unwrap();
@@ -139,14 +139,16 @@ fn sums_are_the_same_in_a_file_of_hours_and_a_second_run_does_nothing() {
     let before = sums(root);
     assert_eq!((before.0.len(), before.1), (6, 48 * BIN_US));
     let merged = merge(root);
-    assert_eq!((merged.files, merged.files_after), (4 * 48, 4));
+    assert_eq!((merged.files, merged.files_after), (5 * 48, 5));
     assert!(merged.bytes_after * 4 < merged.bytes, "{merged:?}");
     assert_eq!(sums(root), before);
-    let engine = Engine::open(root).unwrap();
+    let engine = Engine::open(&root.into()).unwrap();
     let rows = engine.rows("SELECT count(*) AS n, max(bin_us) AS us FROM samples_files").unwrap();
+    let of_services = engine.rows("SELECT sum(samples) AS n FROM services_files").unwrap();
+    assert_eq!(of_services.numbers("n").unwrap()[0], before.0.values().sum::<i64>());
     // Two hosts, two hours, three stacks.
     assert_eq!((rows.numbers("n").unwrap()[0], rows.numbers("us").unwrap()[0]), (12, HOUR_US));
-    for table in ["samples", "stacks", "frames", "intervals"] {
+    for table in ["samples", "services", "stacks", "frames", "intervals"] {
         assert_eq!(files(root, table), ["merged-0000.parquet"], "{table}");
     }
     assert_eq!(merge(root), pmuscope_compaction::Merged::default());
@@ -160,7 +162,7 @@ fn what_comes_later_is_merged_with_the_rest() {
     deliver(root, "late", 3);
     let before = sums(root);
     assert_eq!(before.0.len(), 9);
-    assert_eq!(merge(root).files, 4 * 2);
+    assert_eq!(merge(root).files, 5 * 2);
     assert_eq!(sums(root), before);
     assert_eq!(files(root, "samples"), ["merged-0000.parquet"]);
 }
@@ -218,7 +220,29 @@ fn a_day_that_is_removed_is_gone_from_all_tables() {
     let compaction = Compaction::open(folder.path()).unwrap();
     let days = compaction.days().unwrap();
     assert_eq!(days.len(), 2);
-    assert_eq!(compaction.remove(&days[0]).unwrap().files, 4 * 48);
+    assert_eq!(compaction.remove(&days[0]).unwrap().files, 5 * 48);
     assert_eq!(compaction.days().unwrap(), days[1..]);
     assert_eq!(sums(folder.path()).1, BIN_US);
+}
+
+/// Questions join tables by bin: a table with bins of an hour next to one with bins of minutes would be wrong.
+#[test]
+fn what_cannot_be_merged_leaves_all_tables_as_they_were() {
+    let folder = fleet();
+    let root = folder.path();
+    // The table that is merged last.
+    let damaged = root.join("v1/samples/date=2025-11-25/damaged.parquet");
+    fs::write(&damaged, "PAR1 nonsense PAR1").unwrap();
+    let before: Vec<Vec<String>> =
+        ["samples", "services", "intervals"].map(|table| files(root, table)).into();
+    let compaction = Compaction::open(root).unwrap();
+    let day = &compaction.days().unwrap()[0];
+    let error = compaction.merge(day, HOUR_US).unwrap_err().to_string();
+    assert!(error.contains("damaged.parquet"), "{error}");
+    let after: Vec<Vec<String>> =
+        ["samples", "services", "intervals"].map(|table| files(root, table)).into();
+    assert_eq!(after, before);
+    fs::remove_file(&damaged).unwrap();
+    drop(compaction);
+    assert_eq!(merge(root).files, 5 * 48);
 }

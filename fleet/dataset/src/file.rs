@@ -20,10 +20,10 @@ use parquet::file::properties::WriterProperties;
 
 use crate::table::TableRow;
 use crate::tables::{TableInfo, info};
-use crate::{FrameRow, Rows, StackRow, Timestamp};
+use crate::{FrameRow, Rows, ServiceRow, StackRow, Timestamp};
 
 /// Folder of this version of the tables.
-const VERSION: &str = "v1";
+pub(crate) const VERSION: &str = "v1";
 /// The level that zstd compresses at: higher ones take far longer for a few percent.
 const LEVEL: i32 = 3;
 /// Rows that are decompressed together; a reader skips groups whose sorted columns do not match.
@@ -79,6 +79,12 @@ impl Dataset {
     #[must_use]
     pub fn new(root: &Path) -> Self {
         Self { root: root.to_owned() }
+    }
+
+    /// Its folder.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
     }
 
     /// Folder of a table, whatever it holds.
@@ -150,6 +156,7 @@ impl Dataset {
             self.write::<FrameRow>(frames, day_of, name)?;
             let stacks = stacks.iter().filter(|row| is_used(row.stack_id)).cloned().collect();
             self.write::<StackRow>(stacks, day_of, name)?;
+            self.write(ServiceRow::sums(&samples), day_of, name)?;
             self.write(samples, day_of, name)?;
             self.write(intervals.remove(&day).unwrap_or_default(), day_of, name)?;
         }
@@ -336,6 +343,8 @@ mod tests {
             (rows_of("samples", "date=2025-11-25"), rows_of("stacks", "date=2025-11-25")),
             (1, 1)
         );
+        // Two stacks of one service.
+        assert_eq!(rows_of("services", "date=2025-11-24"), 1);
     }
 
     #[test]

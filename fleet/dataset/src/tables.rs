@@ -45,6 +45,39 @@ table! {
 }
 
 table! {
+    /// `samples` without stacks: sums of one service in one bin, for questions that are about no function.
+    ServiceRow = "services", sorted by service, event, start, host;
+    /// Start of the bin.
+    start: Timestamp,
+    /// Length of the bin, microseconds.
+    bin_us: i64,
+    /// Host name.
+    host: Arc<str>,
+    /// Id of the boot.
+    boot: Option<Arc<str>>,
+    /// What the process belongs to, as in `samples`.
+    service: Arc<str>,
+    /// Version of the service, by label.
+    version: Option<Arc<str>>,
+    /// Unit of systemd.
+    unit: Option<Arc<str>>,
+    /// Id of the container.
+    container: Option<Arc<str>>,
+    /// UID of the Kubernetes pod.
+    pod: Option<Arc<str>>,
+    /// Event that was sampled.
+    event: Arc<str>,
+    /// Number of samples.
+    samples: i64,
+    /// What they stand for, in `weight_unit`.
+    weight: i64,
+    /// As in `samples`.
+    weight_unit: Arc<str>,
+    /// Id of the import or delivery that brought the row.
+    batch: i64,
+}
+
+table! {
     /// A frame of a stack: a function, and for inlined functions one row each.
     FrameRow = "frames", sorted by stack_id, depth, inline_depth;
     /// The stack.
@@ -162,6 +195,8 @@ table! {
     waiting_files: i64,
     /// Samples per second and CPU that were asked for: fewer than configured where that kept the budget.
     frequency_hz: Option<i64>,
+    /// Samples that receivers of OTLP or pprof did not take; files have them all the same.
+    unpushed_samples: Option<i64>,
     /// Id of the delivery.
     batch: i64,
 }
@@ -192,8 +227,9 @@ pub(crate) const fn info<T: TableRow>() -> TableInfo {
 }
 
 /// All tables.
-pub const TABLES: [TableInfo; 6] = [
+pub const TABLES: [TableInfo; 7] = [
     info::<SampleRow>(),
+    info::<ServiceRow>(),
     info::<FrameRow>(),
     info::<StackRow>(),
     info::<IntervalRow>(),

@@ -176,7 +176,7 @@ fn main() -> Result<(), QueryError> {
         for both in [false, true] {
             let folder = tempfile::tempdir().expect("a temporary folder");
             write(&Dataset::new(folder.path()), hosts, both, &mut random);
-            let engine = Engine::open(folder.path())?;
+            let engine = Engine::open(&folder.path().into())?;
             let mut selection = Selection::default();
             choose_event(&engine, &mut selection)?;
             if !both {

@@ -2,7 +2,7 @@
 WITH per_hour AS (
     SELECT {by}, date_trunc('hour', start) AS hour, sum(weight) AS weight, sum(samples) AS samples,
         count(DISTINCT host) AS hosts
-    FROM samples
+    FROM services
     GROUP BY {by}, date_trunc('hour', start)),
 largest AS (
     SELECT {by}, sum(weight) AS total

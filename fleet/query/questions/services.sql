@@ -1,7 +1,7 @@
 -- Sums by {by} and host, for the {limit} largest over all hosts.
 WITH per_host AS (
     SELECT {by}, host, sum(weight) AS weight, sum(samples) AS samples
-    FROM samples
+    FROM services
     GROUP BY {by}, host),
 largest AS (
     SELECT {by}, sum(weight) AS total

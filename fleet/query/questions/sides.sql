@@ -1,7 +1,7 @@
 -- What each side used on each host, and for how long it was recorded there: the time of bins in which it was seen.
 WITH used AS (
     SELECT side, host, start, sum(weight) AS weight, sum(samples) AS samples
-    FROM sides
+    FROM service_sides
     GROUP BY side, host, start),
 recorded AS (
     SELECT host, start, sum(recorded_us) AS recorded_us

@@ -7,7 +7,7 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use datafusion::parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-use pmuscope_dataset::{Dataset, TABLES};
+use pmuscope_dataset::{Location, TABLES};
 
 /// Files whose contents are read as a whole to find the one that is damaged; of more only the ends.
 const READ: usize = 1000;
@@ -38,10 +38,13 @@ pub(crate) fn guarded<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     })
 }
 
-/// The first file of a dataset that cannot be read, if one can be found.
-pub(crate) fn damaged(dataset: &Dataset) -> Option<PathBuf> {
-    let files: Vec<PathBuf> =
-        TABLES.iter().flat_map(|table| files(&dataset.folder(table.name))).collect();
+/// The first file of a dataset that cannot be read, if one can be found. Not of an object store: all would be fetched.
+pub(crate) fn damaged(location: &Location) -> Option<PathBuf> {
+    if !matches!(location, Location::Folder(_)) {
+        return None;
+    }
+    let folders = TABLES.iter().map(|table| PathBuf::from(location.table(table.name)));
+    let files: Vec<PathBuf> = folders.flat_map(|folder| files(&folder)).collect();
     let whole = files.len() <= READ;
     files.into_iter().find(|file| guarded(|| reads(file, whole)) != Ok(true))
 }

@@ -5,24 +5,33 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::datasource::MemTable;
 use datafusion::datasource::file_format::parquet::ParquetFormat;
 use datafusion::datasource::listing::{
     ListingOptions, ListingTable, ListingTableConfig, ListingTableUrl,
 };
 use datafusion::error::DataFusionError;
+use datafusion::execution::memory_pool::FairSpillPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
-use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion::prelude::{SessionConfig, SessionContext, col};
 use futures::StreamExt as _;
-use pmuscope_dataset::{Dataset, TABLES, TableInfo};
+use pmuscope_dataset::{Location, TABLES, TableInfo};
+use pmuscope_store::StoreError;
 use tokio::runtime::Runtime;
 
 use crate::damage::{damaged, guarded};
+use crate::place::FoundDataset;
 use crate::rows::ResultRows;
-use crate::selection::{Selection, Sides, files};
+use crate::selection::{Selection, Sides, files, source};
 use crate::sql::Dialect;
 
 /// Memory that a question may use before it is written to disk, bytes.
 const MEMORY: usize = 1 << 30;
+
+/// Rows of a table that are kept in memory at most: some 250 bytes each.
+const MOST_KEPT: usize = 1 << 20;
+/// Bytes at the end of a file that are read first: what a file says of itself is there.
+const END_OF_FILE: usize = 64 << 10;
 
 /// What cannot be answered.
 #[derive(Debug, thiserror::Error)]
@@ -32,7 +41,10 @@ pub enum QueryError {
     #[error(
         "{0} holds no dataset: there is no folder v1/samples in it. Try: pmuscope fleet import --to {0} FILE"
     )]
-    NoDataset(PathBuf),
+    NoDataset(Location),
+    /// An object store.
+    #[error("cannot read {0}")]
+    Store(#[from] StoreError),
     /// The operating system.
     #[error("cannot start the query engine: {0}")]
     Start(std::io::Error),
@@ -91,7 +103,7 @@ pub struct Engine {
     runtime: Runtime,
     context: SessionContext,
     /// What it has, where that is a dataset.
-    dataset: Option<Dataset>,
+    dataset: Option<FoundDataset>,
 }
 
 impl std::fmt::Debug for Engine {
@@ -101,19 +113,17 @@ impl std::fmt::Debug for Engine {
 }
 
 impl Engine {
-    /// Opens the dataset in a folder.
+    /// Opens a dataset.
     ///
     /// # Errors
     /// [`QueryError::NoDataset`] if there is none.
-    pub fn open(root: &Path) -> Result<Self, QueryError> {
-        let dataset = Dataset::new(root);
-        if !dataset.folder("samples").is_dir() {
-            return Err(QueryError::NoDataset(root.to_owned()));
-        }
+    pub fn open(location: &Location) -> Result<Self, QueryError> {
+        let dataset = FoundDataset::find(location)?;
         let (runtime, context) = start()?;
+        dataset.introduce(&context);
         for table in &TABLES {
-            let folder = format!("{}/", dataset.folder(table.name).display());
-            register(&context, table, &[folder], true).map_err(QueryError::Engine)?;
+            let folder = format!("{}/", location.table(table.name));
+            register(&context, table, &[folder], Files::ByDay).map_err(QueryError::Engine)?;
         }
         Ok(Self { runtime, context, dataset: Some(dataset) })
     }
@@ -128,7 +138,26 @@ impl Engine {
     ) -> Result<Self, QueryError> {
         let (runtime, context) = start()?;
         let files: Vec<String> = files.map(|file| file.display().to_string()).collect();
-        register(&context, table, &files, false).map_err(QueryError::Engine)?;
+        register(&context, table, &files, Files::Any).map_err(QueryError::Engine)?;
+        Ok(Self { runtime, context, dataset: None })
+    }
+
+    /// The same of files in the order of their table. Rows in that order are read from all of them at once, so that none
+    /// has to be sorted.
+    ///
+    /// # Errors
+    /// If the engine cannot be started.
+    pub fn of_sorted_files<'a>(
+        table: &TableInfo,
+        files: impl Iterator<Item = &'a Path>,
+    ) -> Result<Self, QueryError> {
+        let files: Vec<String> = files.map(|file| file.display().to_string()).collect();
+        let (runtime, context) = start_with(|config| {
+            // A file of its own for each stream: two of them one after another would not be in order.
+            config.options_mut().execution.target_partitions = files.len().max(1);
+            config.options_mut().optimizer.repartition_file_scans = false;
+        })?;
+        register(&context, table, &files, Files::Sorted).map_err(QueryError::Engine)?;
         Ok(Self { runtime, context, dataset: None })
     }
 
@@ -137,10 +166,56 @@ impl Engine {
     /// # Errors
     /// Those of the engine.
     pub fn select(&self, selection: &Selection, sides: Option<&Sides>) -> Result<(), QueryError> {
-        for view in selection.selected(Dialect::DataFusion, sides) {
+        let source = |table: &str| self.source(table);
+        for view in selection.selected(Dialect::DataFusion, &source, sides) {
             self.run(&view)?;
         }
         Ok(())
+    }
+
+    /// Keeps one row of each stack of a selection in memory, for questions about functions: every file has the stacks of
+    /// its own samples.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub fn keep_stacks(&self, selection: &Selection) -> Result<(), QueryError> {
+        let Some(stacks) = TABLES.iter().find(|table| table.name == "stacks") else {
+            return Ok(());
+        };
+        let columns = (stacks.columns)();
+        let rest = columns.iter().map(|column| column.name).filter(|name| *name != "stack_id");
+        let rest: Vec<String> =
+            rest.chain(["date"]).map(|name| format!("max({name}) AS {name}")).collect();
+        let of = selection.rows_of(stacks);
+        let sql =
+            format!("SELECT stack_id, {} FROM ({of}) AS stacks GROUP BY stack_id", rest.join(", "));
+        self.keep(stacks.name, &sql)
+    }
+
+    /// Reads rows of a table into memory, where they are not too many, and lets questions read them there: many small files
+    /// take longer to open than to read. `sql` is of the table's files, and has all their columns.
+    pub(crate) fn keep(&self, table: &str, sql: &str) -> Result<(), QueryError> {
+        let answer = self.run(&format!("SELECT * FROM ({sql}) AS kept LIMIT {}", MOST_KEPT + 1))?;
+        let rows: usize = answer.batches.iter().map(RecordBatch::num_rows).sum();
+        let name = kept(table);
+        // Of an earlier selection.
+        self.context.deregister_table(&name).map_err(QueryError::Engine)?;
+        if rows > MOST_KEPT {
+            return Ok(());
+        }
+        let rows = MemTable::try_new(answer.schema, vec![answer.batches]);
+        let rows = Arc::new(rows.map_err(QueryError::Engine)?);
+        self.context.register_table(&name, rows).map_err(QueryError::Engine)?;
+        Ok(())
+    }
+
+    /// Where a view of a table has its rows from.
+    fn source(&self, table: &str) -> String {
+        let has_services = self.dataset.as_ref().is_none_or(|dataset| dataset.has("services"));
+        match self.context.table_exist(kept(table)) {
+            Ok(true) if table != "services" || has_services => kept(table),
+            _ => source(table, has_services),
+        }
     }
 
     /// Answers a question in SQL.
@@ -162,7 +237,7 @@ impl Engine {
             Err(message) => QueryError::Panic(message),
         };
         // The engine does not say which file it was.
-        match self.dataset.as_ref().and_then(damaged) {
+        match self.dataset.as_ref().and_then(|dataset| damaged(dataset.location())) {
             Some(path) => Err(QueryError::Damaged { path, message: failed.to_string() }),
             None => Err(failed),
         }
@@ -200,36 +275,72 @@ impl Engine {
     }
 }
 
+/// The name of a table's rows that are kept in memory.
+fn kept(table: &str) -> String {
+    format!("{table}_kept")
+}
+
 /// The engine, with nothing in it.
 fn start() -> Result<(Runtime, SessionContext), QueryError> {
+    start_with(|_| {})
+}
+
+/// The same with other settings.
+fn start_with(
+    change: impl FnOnce(&mut SessionConfig),
+) -> Result<(Runtime, SessionContext), QueryError> {
     let runtime = Runtime::new().map_err(QueryError::Start)?;
-    let limits = RuntimeEnvBuilder::new().with_memory_limit(MEMORY, 1.0);
+    // Each part of a plan gets its share and writes to disk beyond it, rather than the first one all.
+    let pool = Arc::new(FairSpillPool::new(MEMORY));
+    let limits = RuntimeEnvBuilder::new().with_memory_pool(pool);
     let limits = limits.build_arc().map_err(QueryError::Engine)?;
     let mut config = SessionConfig::new().with_information_schema(true);
     config.options_mut().execution.parquet.pushdown_filters = true;
+    config.options_mut().execution.parquet.metadata_size_hint = Some(END_OF_FILE);
+    // Statistics of thousands of files take longer to collect than a better plan saves; files are pruned when they are read.
+    config.options_mut().execution.collect_statistics = false;
     // Off: with several threads it drops rows that another column of the same answer needs (apache/datafusion#24816),
     // and the least of a column that some files lack (#25147).
     config.options_mut().optimizer.enable_aggregate_dynamic_filter_pushdown = false;
+    change(&mut config);
     let context = SessionContext::new_with_config_rt(config, limits);
     Ok((runtime, context))
 }
 
-/// Makes a table of folders, `by_day` or not, or of files known, with the columns of this version: a file that lacks one
+/// What a table is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Files {
+    /// Folders with a folder for each day.
+    ByDay,
+    /// Files.
+    Any,
+    /// Files whose rows are in the order of their table.
+    Sorted,
+}
+
+/// Makes a table of folders or files known, with the columns of this version: a file that lacks one
 /// has no values there. A folder that is not there holds nothing.
 fn register(
     context: &SessionContext,
     table: &TableInfo,
     paths: &[String],
-    by_day: bool,
+    form: Files,
 ) -> Result<(), DataFusionError> {
     let urls = paths.iter().map(ListingTableUrl::parse).collect::<Result<_, _>>()?;
-    let days = by_day.then(|| ("date".to_owned(), DataType::Utf8));
+    let days = (form == Files::ByDay).then(|| ("date".to_owned(), DataType::Utf8));
+    let order = table.sorted_by.iter().map(|column| col(*column).sort(true, false)).collect();
+    let orders = if form == Files::Sorted { vec![order] } else { Vec::new() };
     let options = ListingOptions::new(Arc::new(ParquetFormat::default()))
         .with_file_extension(".parquet")
+        .with_file_sort_order(orders)
         .with_table_partition_cols(days.into_iter().collect());
     let config = ListingTableConfig::new_with_multi_paths(urls)
         .with_listing_options(options)
-        .with_schema(views(&(table.schema)()));
+        .with_schema(match form {
+            Files::ByDay => views(&(table.schema)()),
+            // Rows that are sorted and written again: each view counts for all of the memory that it shares.
+            Files::Any | Files::Sorted => (table.schema)(),
+        });
     context.register_table(files(table.name), Arc::new(ListingTable::try_new(config)?))?;
     Ok(())
 }

@@ -1,5 +1,7 @@
 //! Which event a question is about, where nobody says it.
 
+use pmuscope_dataset::TABLES;
+
 use crate::engine::{Engine, QueryError};
 use crate::selection::{Selection, files};
 
@@ -30,6 +32,9 @@ impl ChosenEvent {
 /// # Errors
 /// Those of the engine.
 pub fn choose_event(engine: &Engine, selection: &mut Selection) -> Result<ChosenEvent, QueryError> {
+    for table in TABLES.iter().filter(|table| matches!(table.name, "services" | "intervals")) {
+        engine.keep(table.name, &selection.rows_of(table))?;
+    }
     engine.select(selection, None)?;
     let recorded = "SELECT event, sum(recorded_us) AS recorded_us, sum(samples) AS samples FROM intervals \
                     GROUP BY event ORDER BY recorded_us DESC, samples DESC, event";
@@ -41,7 +46,7 @@ pub fn choose_event(engine: &Engine, selection: &mut Selection) -> Result<Chosen
         engine.select(selection, None)?;
     }
     chosen.event.clone_from(&selection.event);
-    let units = "SELECT weight_unit, sum(samples) AS samples FROM samples GROUP BY weight_unit \
+    let units = "SELECT weight_unit, sum(samples) AS samples FROM services GROUP BY weight_unit \
                  ORDER BY samples DESC, weight_unit";
     let units = engine.rows(units)?;
     let (names, samples) = (units.texts("weight_unit")?, units.numbers("samples")?);

@@ -133,9 +133,9 @@ mod tests {
     #[test]
     fn functions_are_of_stacks_and_the_rest_is_of_samples() {
         let sql = NamedQuestion::Functions.sql(&[ShareBy::Service, ShareBy::Function], 5);
-        assert!(sql.contains("SELECT service, host, stack_id, sum(weight)"), "{sql}");
+        assert!(sql.contains("SELECT service, stack_id, sum(weight)"), "{sql}");
         assert!(sql.contains("SELECT service, function, host, sum(weight)"), "{sql}");
         let sql = NamedQuestion::Functions.sql(&[ShareBy::Function, ShareBy::Module], 5);
-        assert!(sql.contains("SELECT host, stack_id, sum(weight)"), "{sql}");
+        assert!(sql.contains("SELECT stack_id, sum(weight)"), "{sql}");
     }
 }

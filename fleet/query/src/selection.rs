@@ -2,13 +2,15 @@
 //!
 //! ```text
 //!  v1/samples/date=…/*.parquet ─► samples_files ─► samples   the event, times, hosts, services … that were asked for
+//!  v1/services/…              ─► services_files ─► services   the same without stacks; of samples, where there is no such table
 //!  v1/intervals/…              ─► intervals_files ─► intervals   the event, times and hosts: what shares are of
 //!  v1/stacks, frames, agent    ─► …_files ─► stacks, frames, agent
-//!                                 samples ─► sides   of a comparison: rows of a and of b
+//!                                 samples ─► sides, services ─► service_sides   of a comparison: rows of a and of b
 //! ```
 
-use pmuscope_dataset::{Dataset, TABLES, TableInfo, Timestamp};
+use pmuscope_dataset::{TABLES, TableInfo, Timestamp};
 
+use crate::place::FoundDataset;
 use crate::sql::Dialect;
 
 /// Columns of `samples` that a question can be narrowed to.
@@ -71,20 +73,45 @@ pub struct Sides {
 impl Selection {
     /// Statements that make the views of this selection: files of tables, then what questions read.
     #[must_use]
-    pub fn views(&self, dialect: Dialect, dataset: &Dataset, sides: Option<&Sides>) -> Vec<String> {
+    pub fn views(
+        &self,
+        dialect: Dialect,
+        dataset: &FoundDataset,
+        sides: Option<&Sides>,
+    ) -> Vec<String> {
         let files = TABLES.iter().map(|table| {
             let name = files(table.name);
-            if dataset.folder(table.name).is_dir() {
-                dialect.files(&name, table.name, dataset)
+            if dataset.has(table.name) {
+                dialect.files(&name, table.name, dataset.location())
             } else {
                 dialect.no_files(&name, table)
             }
         });
-        files.chain(self.selected(dialect, sides)).collect()
+        let has_services = dataset.has("services");
+        let views = self.selected(dialect, &|table| source(table, has_services), sides);
+        files.chain(views).collect()
     }
 
-    /// The views alone, over files that the engine knows already.
-    pub(crate) fn selected(&self, dialect: Dialect, sides: Option<&Sides>) -> Vec<String> {
+    /// Rows of the files of a table that any question of this selection can be about, whatever the event.
+    pub(crate) fn rows_of(&self, table: &TableInfo) -> String {
+        let dialect = Dialect::DataFusion;
+        let any_event = Self { event: None, weight_unit: None, ..self.clone() };
+        let wanted = any_event.conditions_of(table, dialect);
+        let condition = if wanted.is_empty() {
+            String::new()
+        } else {
+            format!(" WHERE {}", wanted.join(" AND "))
+        };
+        format!("SELECT * FROM {}{condition}", files(table.name))
+    }
+
+    /// The views alone, over what the engine has by these names.
+    pub(crate) fn selected(
+        &self,
+        dialect: Dialect,
+        source: &dyn Fn(&str) -> String,
+        sides: Option<&Sides>,
+    ) -> Vec<String> {
         let view = dialect.view();
         let mut views: Vec<String> = TABLES
             .iter()
@@ -96,22 +123,38 @@ impl Selection {
                     format!("\nWHERE {}", wanted.join("\n    AND "))
                 };
                 let columns = columns(table).join(", ");
-                format!(
-                    "{view} {} AS\nSELECT {columns}\nFROM {}{condition}",
-                    table.name,
-                    files(table.name)
-                )
+                let rows = source(table.name);
+                format!("{view} {} AS\nSELECT {columns}\nFROM {rows}{condition}", table.name)
             })
             .collect();
         if let Some(Sides { a, b }) = sides {
-            let side = |name: &str, conditions: &[ColumnFilter]| {
+            let side = |name: &str, columns: &str, table: &str, conditions: &[ColumnFilter]| {
                 let wanted: Vec<String> = conditions.iter().map(|one| one.sql(dialect)).collect();
                 format!(
-                    "SELECT '{name}' AS side, host, start, stack_id, weight, samples\nFROM samples\nWHERE {}",
+                    "SELECT '{name}' AS side, {columns}\nFROM {table}\nWHERE {}",
                     wanted.join(" AND ")
                 )
             };
-            views.push(format!("{view} sides AS\n{}\nUNION ALL\n{}", side("a", a), side("b", b)));
+            let both = [
+                ("sides", "host, start, stack_id, weight, samples", "samples"),
+                ("service_sides", "host, start, weight, samples", "services"),
+            ];
+            for (name, columns, table) in both {
+                views.push(if apart(a, b) {
+                    // One pass over the rows.
+                    let [a, b] = [a, b].map(|side| {
+                        let wanted: Vec<String> = side.iter().map(|one| one.sql(dialect)).collect();
+                        wanted.join(" AND ")
+                    });
+                    format!(
+                        "{view} {name} AS\nSELECT CASE WHEN {a} THEN 'a' ELSE 'b' END AS side, {columns}\n\
+                         FROM {table}\nWHERE ({a}) OR ({b})"
+                    )
+                } else {
+                    let (a, b) = (side("a", columns, table, a), side("b", columns, table, b));
+                    format!("{view} {name} AS\n{a}\nUNION ALL\n{b}")
+                });
+            }
         }
         views
     }
@@ -133,28 +176,43 @@ impl Selection {
         }
         let of_table = |condition: &&ColumnFilter| has(condition.column) && table.name != "hosts";
         wanted.extend(self.conditions.iter().filter(of_table).map(|one| one.sql(dialect)));
-        if has("start") {
-            if let Some(since) = self.since {
-                wanted.push(format!("date >= {}", dialect.text(&day(since))));
-                wanted.push(format!("start >= {}", dialect.time(since)));
-            }
-            if let Some(until) = self.until {
-                wanted.push(format!("date <= {}", dialect.text(&day(until))));
-                wanted.push(format!("start < {}", dialect.time(until)));
+        // Stacks and frames are in the folder of the day whose samples name them.
+        let by_day = has("start") || matches!(table.name, "stacks" | "frames");
+        for (sign, time) in [(">=", self.since), ("<=", self.until)] {
+            let Some(time) = time.filter(|_| by_day) else { continue };
+            wanted.push(format!("date {sign} {}", dialect.text(&day(time))));
+            if has("start") {
+                let sign = if sign == "<=" { "<" } else { sign };
+                wanted.push(format!("start {sign} {}", dialect.time(time)));
             }
         }
         wanted
     }
 }
 
+/// Whether no row can be of both sides: they ask for different values of a column.
+fn apart(a: &[ColumnFilter], b: &[ColumnFilter]) -> bool {
+    let excludes = |one: &ColumnFilter, other: &ColumnFilter| {
+        one.column == other.column && one.values.iter().all(|value| !other.values.contains(value))
+    };
+    a.iter().any(|one| b.iter().any(|other| excludes(one, other)))
+}
+
 /// The columns of a view. Texts that are missing are empty there: engines group and join missing ones in different ways.
 fn columns(table: &TableInfo) -> Vec<String> {
     let is_grouped = |name: &str| OF_SAMPLES.contains(&name) && name != "host";
-    let shown = |name: &'static str| match is_grouped(name) && table.name == "samples" {
+    let shown = |name: &'static str| match is_grouped(name)
+        && matches!(table.name, "samples" | "services")
+    {
         true if name != "service" => format!("coalesce({name}, '') AS {name}"),
         _ => name.to_owned(),
     };
     (table.columns)().into_iter().map(|column| shown(column.name)).collect()
+}
+
+/// The files that a table's rows come from: samples have all that services have, and more rows.
+pub(crate) fn source(table: &str, has_services: bool) -> String {
+    files(if table == "services" && !has_services { "samples" } else { table })
 }
 
 /// The name of a table's files.
@@ -190,7 +248,7 @@ mod tests {
             since: Some(Timestamp(1_764_028_800_000_000)),
             until: None,
         };
-        let views = selection.selected(Dialect::DataFusion, None);
+        let views = selection.selected(Dialect::DataFusion, &files, None);
         let samples = view(&views, "samples");
         assert!(samples.contains("service IN ('it''s', 'b')"), "{samples}");
         assert!(samples.contains("weight_unit = 'us'") && samples.contains("date >= '2025-11-25'"));
@@ -203,16 +261,54 @@ mod tests {
         assert!(
             intervals.contains("event = 'cpu-clock'") && intervals.contains("host IN ('web-1')")
         );
-        assert!(!view(&views, "stacks").contains("WHERE"));
+        let stacks = view(&views, "stacks");
+        assert!(stacks.ends_with("FROM stacks_files\nWHERE date >= '2025-11-25'"), "{stacks}");
+        assert!(!view(&views, "hosts").contains("WHERE"));
         assert_eq!(ColumnFilter::new("password", vec![]), None);
+    }
+
+    #[test]
+    fn services_are_of_samples_where_there_is_no_such_table() {
+        let from = |has_services| {
+            let views = Selection::default().selected(
+                Dialect::DataFusion,
+                &|table| source(table, has_services),
+                None,
+            );
+            view(&views, "services").to_owned()
+        };
+        assert!(from(true).ends_with("FROM services_files"));
+        assert!(from(false).ends_with("FROM samples_files"));
     }
 
     #[test]
     fn sides_are_rows_of_samples_with_their_name() {
         let of = |value: &str| vec![ColumnFilter::new("version", vec![value.into()]).unwrap()];
-        let views =
-            Selection::default().selected(Dialect::DuckDb, Some(&Sides { a: of("1"), b: of("2") }));
-        let sides = views.last().unwrap();
-        assert!(sides.contains("'a' AS side") && sides.contains("version IN ('2')"), "{sides}");
+        let views = Selection::default().selected(
+            Dialect::DuckDb,
+            &files,
+            Some(&Sides { a: of("1"), b: of("2") }),
+        );
+        let [.., sides, of_services] = &views[..] else { panic!("{views:?}") };
+        assert!(
+            of_services.contains("FROM services\nWHERE (version IN ('1')) OR"),
+            "{of_services}"
+        );
+        assert!(
+            sides.contains("CASE WHEN version IN ('1') THEN 'a' ELSE 'b' END AS side"),
+            "{sides}"
+        );
+        assert!(
+            sides.ends_with("FROM samples\nWHERE (version IN ('1')) OR (version IN ('2'))"),
+            "{sides}"
+        );
+        // A row may be of both.
+        let host = vec![ColumnFilter::new("host", vec!["web-1".into()]).unwrap()];
+        let overlapping = Some(&Sides { a: of("1"), b: host });
+        let views = Selection::default().selected(Dialect::DuckDb, &files, overlapping);
+        assert!(
+            views.last().unwrap().contains("'a' AS side")
+                && views.last().unwrap().contains("UNION ALL")
+        );
     }
 }

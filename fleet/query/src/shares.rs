@@ -124,7 +124,7 @@ struct HostWeights {
 
 fn totals(engine: &Engine) -> Result<HostWeights, QueryError> {
     let sql =
-        "SELECT host, sum(weight) AS weight, sum(samples) AS samples FROM samples GROUP BY host";
+        "SELECT host, sum(weight) AS weight, sum(samples) AS samples FROM services GROUP BY host";
     let rows = engine.rows(sql)?;
     let samples = rows.numbers("samples")?.iter().sum();
     let weights = rows.texts("host")?.into_iter().zip(rows.numbers("weight")?).collect();

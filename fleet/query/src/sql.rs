@@ -1,9 +1,7 @@
 //! SQL that differs from engine to engine: literals, and how files become a table.
 
-use std::path::Path;
-
 use arrow::datatypes::DataType;
-use pmuscope_dataset::{Dataset, TableInfo, Timestamp};
+use pmuscope_dataset::{Location, TableInfo, Timestamp};
 
 /// An engine that reads Parquet files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -53,9 +51,14 @@ impl Dialect {
 
     /// The statement that makes `name` of the files of a table, with the day of each file as `date`.
     #[must_use]
-    pub fn files(self, name: &str, table: &str, dataset: &Dataset) -> String {
-        let folder = dataset.folder(table);
-        let all = |end: &str| self.text(&with_end(&folder, end));
+    pub fn files(self, name: &str, table: &str, location: &Location) -> String {
+        let folder = match (self, location) {
+            // Its file system for S3 has a name of its own.
+            (Self::Spark, Location::S3(_)) => location.table(table).replacen("s3:", "s3a:", 1),
+            _ => location.table(table),
+        };
+        let reader = if matches!(location, Location::S3(_)) { "s3" } else { "file" };
+        let all = |end: &str| self.text(&format!("{folder}{end}"));
         match self {
             Self::DataFusion => format!(
                 "CREATE EXTERNAL TABLE {name} STORED AS PARQUET PARTITIONED BY (date) LOCATION {}",
@@ -71,7 +74,7 @@ impl Dialect {
                 all("")
             ),
             Self::ClickHouse => format!(
-                "CREATE TEMPORARY VIEW {name} AS SELECT * FROM file({}, 'Parquet') SETTINGS \
+                "CREATE TEMPORARY VIEW {name} AS SELECT * FROM {reader}({}, 'Parquet') SETTINGS \
                  schema_inference_mode = 'union', use_hive_partitioning = 1",
                 all("/*/*.parquet")
             ),
@@ -123,10 +126,6 @@ impl Dialect {
             Self::ClickHouse => "CREATE TEMPORARY VIEW",
         }
     }
-}
-
-fn with_end(folder: &Path, end: &str) -> String {
-    format!("{}{end}", folder.display())
 }
 
 #[cfg(test)]

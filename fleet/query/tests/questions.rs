@@ -8,8 +8,8 @@ use pmuscope_dataset::{
     AgentRow, Dataset, FrameRow, HostRow, IntervalRow, Rows, SampleRow, StackRow, Timestamp,
 };
 use pmuscope_query::{
-    ColumnFilter, Dialect, Engine, NamedQuestion, QueryError, Selection, ShareBy, Sides,
-    choose_event, diff, hosts, shares, stacks,
+    ColumnFilter, Dialect, Engine, FoundDataset, NamedQuestion, QueryError, Selection, ShareBy,
+    Sides, choose_event, diff, hosts, shares, stacks,
 };
 
 /// 2025-11-25, midnight UTC.
@@ -107,6 +107,7 @@ fn dataset(used: &[Used<'_>]) -> tempfile::TempDir {
             dropped_samples: 0,
             waiting_files: 0,
             frequency_hz: Some(100),
+            unpushed_samples: None,
             batch: 1,
         };
         dataset.write(vec![agent], when, &name).unwrap();
@@ -134,7 +135,7 @@ const SHOP: [Used<'static>; 8] = [
 ];
 
 fn opened(folder: &tempfile::TempDir, conditions: &[(&str, &str)]) -> Engine {
-    let engine = Engine::open(folder.path()).unwrap();
+    let engine = Engine::open(&folder.path().into()).unwrap();
     let condition = |(column, value): &(&str, &str)| {
         ColumnFilter::new(column, vec![(*value).to_owned()]).unwrap()
     };
@@ -272,7 +273,7 @@ fn times_narrow_to_bins_and_their_days() {
     let (today, tomorrow) =
         (("a", "shop", None, 1, 0, 10_000), ("a", "shop", None, 1, 288, 20_000));
     let folder = dataset(&[today, tomorrow]);
-    let engine = Engine::open(folder.path()).unwrap();
+    let engine = Engine::open(&folder.path().into()).unwrap();
     let samples = |since: Option<i64>, until: Option<i64>| {
         let [since, until] = [since, until].map(|us| us.map(|us| Timestamp(DAY + us)));
         let mut selection = Selection { since, until, ..Selection::default() };
@@ -306,19 +307,22 @@ fn every_named_question_has_an_answer() {
 #[test]
 fn printed_statements_make_the_same_views_from_files_alone() {
     let folder = dataset(&SHOP);
-    let views = Selection::default().views(Dialect::DataFusion, &Dataset::new(folder.path()), None);
-    assert_eq!(views.len(), 12);
+    let views = {
+        let dataset = FoundDataset::find(&folder.path().into()).unwrap();
+        Selection::default().views(Dialect::DataFusion, &dataset, None)
+    };
+    assert_eq!(views.len(), 14);
     assert!(views[0].contains("LOCATION '") && views[0].contains("/v1/samples/'"), "{}", views[0]);
     // Nobody wrote a row of hosts: engines would refuse the folder that is not there.
     assert!(
-        views[4].contains("hosts_files AS SELECT * FROM (SELECT CAST(NULL AS TIMESTAMP) AS seen")
+        views[5].contains("hosts_files AS SELECT * FROM (SELECT CAST(NULL AS TIMESTAMP) AS seen")
     );
 }
 
 #[test]
 fn what_is_no_dataset_and_no_sql_is_named() {
     let empty = tempfile::tempdir().unwrap();
-    let error = Engine::open(empty.path()).unwrap_err();
+    let error = Engine::open(&empty.path().into()).unwrap_err();
     assert!(matches!(error, QueryError::NoDataset(_)) && error.to_string().contains("Try: "));
     let folder = dataset(&SHOP[..1]);
     let engine = opened(&folder, &[]);
@@ -338,7 +342,7 @@ fn a_damaged_file_is_named() {
         damaged[at] ^= 1 << (round % 8);
         damaged[at / 2] ^= 0xff;
         std::fs::write(&path, damaged).unwrap();
-        let engine = Engine::open(folder.path()).unwrap();
+        let engine = Engine::open(&folder.path().into()).unwrap();
         let found = choose_event(&engine, &mut Selection::default())
             .and_then(|_| shares(&engine, &[ShareBy::Version, ShareBy::Function], 10, false, true));
         if let Err(error) = found {
@@ -350,7 +354,8 @@ fn a_damaged_file_is_named() {
     }
     assert!(named > 6, "{named} of 20 named");
     std::fs::write(&path, "no Parquet").unwrap();
-    let error = Engine::open(folder.path()).unwrap().run("SELECT sum(samples) FROM samples_files");
+    let error =
+        Engine::open(&folder.path().into()).unwrap().run("SELECT sum(samples) FROM samples_files");
     let text = error.unwrap_err().to_string();
     assert!(text.contains("a-0.parquet cannot be read") && text.contains("Try: "), "{text}");
 }
