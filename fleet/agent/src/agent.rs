@@ -14,6 +14,7 @@ use pmuscope_counters::Host;
 use pmuscope_dataset::{
     AgentRow, ImportError, ImportOrigin, PROFILE, Rows, Timestamp, file_name, rows,
 };
+use pmuscope_delivery::{EndpointError, FileSink, FolderSink, PushSink, S3Sink, SinkError};
 use pmuscope_events::{EventError, MachineCatalog, Sampling as EventSampling, default_event};
 use pmuscope_live::{KnownNames, LiveError, Ticker};
 use pmuscope_machine::{Machine, MachineError, Target};
@@ -21,10 +22,10 @@ use pmuscope_profile::{GroupBy, Profile, TasksBy};
 use pmuscope_recorder::{CallGraph, FollowOptions, Following, RecorderError, Sampling, follow};
 use pmuscope_symbols::{Options as SymbolOptions, Symbolizer};
 
-use crate::config::AgentConfig;
+use crate::config::{AgentConfig, ConfigError, SinkConfig};
+use crate::health::Health;
 use crate::rate::{BinCost, next_rate};
 use crate::service::Services;
-use crate::sink::FolderSink;
 use crate::spool::{Backlog, Spool, SpoolError};
 
 /// How often processes are asked what they belong to.
@@ -53,6 +54,15 @@ pub enum AgentError {
     /// The spool.
     #[error(transparent)]
     Spool(#[from] SpoolError),
+    /// A sink that cannot be used whatever happens.
+    #[error(transparent)]
+    FileSink(#[from] SinkError),
+    /// A receiver that cannot be one.
+    #[error(transparent)]
+    Endpoint(#[from] EndpointError),
+    /// What the configuration says of sinks.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
 }
 
 /// How long memory above its bound is borne after names were forgotten: if those in use take that much, it would not help.
@@ -98,8 +108,10 @@ pub struct BinReport {
     pub delivered: u64,
     /// What waits.
     pub waiting: Backlog,
-    /// Why the rest was not delivered.
-    pub undelivered: Option<String>,
+    /// Samples that receivers of OTLP or pprof did not take.
+    pub unpushed: u64,
+    /// Why the rest was not delivered or pushed.
+    pub warnings: Vec<String>,
     /// Why the bin itself is not kept: its samples are dropped.
     pub unkept: Option<String>,
     /// CPU time that recording took, as a part of the machine's, 0 to 1.
@@ -121,7 +133,14 @@ pub fn run(
     report: &mut dyn FnMut(&BinReport),
 ) -> Result<AgentEnd, AgentError> {
     let machine = Machine::host();
-    let spool = Spool::open(&config.spool.folder, config.spool.max_mib << 20)?;
+    let mut spool = Spool::open(&config.spool.folder, config.spool.max_mib << 20)?;
+    let outlets = Outlets::new(config)?;
+    let failed = |source| SpoolError::Io { path: config.spool.folder.clone(), source };
+    let mut health = Health::new(&config.spool.folder).map_err(failed)?;
+    let report = &mut |bin: &BinReport| {
+        health.note(bin);
+        report(bin);
+    };
     let state = RunState {
         frequency_hz: config.frequency_hz,
         dropped,
@@ -132,13 +151,66 @@ pub fn run(
     loop {
         let options = options(config, &machine, kept.state.frequency_hz)?;
         let next = follow(options, &Host, &machine, |following| {
-            Agent::new(config, &machine, &spool, following, kept).run(once, wish, report)
+            let places = (&mut spool, &outlets);
+            Agent::new(config, &machine, places, following, kept).run(once, wish, report)
         })??;
         match next {
             Next::Ended(ended) => return Ok(ended),
             Next::Again(next) => kept = *next,
         }
     }
+}
+
+/// Where bins go.
+struct Outlets {
+    /// Files, from the spool.
+    sinks: Vec<FileSink>,
+    /// Rows, once.
+    receivers: Vec<PushSink>,
+}
+
+impl Outlets {
+    fn new(config: &AgentConfig) -> Result<Self, AgentError> {
+        let SinkConfig { folder, s3_endpoint, otlp, pprof, .. } = &config.sink;
+        let mut sinks: Vec<FileSink> =
+            folder.iter().map(|folder| FolderSink::new(folder).into()).collect();
+        if let Some(location) = config.sink.s3()? {
+            sinks.push(FileSink::S3(S3Sink::new(&location, s3_endpoint.as_deref())?));
+        }
+        let otlp = otlp.iter().map(|endpoint| PushSink::otlp(endpoint));
+        let pprof = pprof.iter().map(|endpoint| PushSink::pprof(endpoint));
+        Ok(Self { sinks, receivers: otlp.chain(pprof).collect::<Result<_, _>>()? })
+    }
+
+    /// Pushes rows to all receivers.
+    fn push(&self, rows: &Rows) -> PushReport {
+        let mut report = PushReport::default();
+        for receiver in &self.receivers {
+            let rejected =
+                |rejected: u64| format!("{}: {rejected} profiles rejected", receiver.endpoint());
+            let pushed = match receiver.push(rows) {
+                Ok(pushed) => pushed,
+                Err(error) => {
+                    let all: i64 = rows.samples.iter().map(|row| row.samples).sum();
+                    report.unpushed += all.unsigned_abs().saturating_sub(error.pushed.samples);
+                    report.warnings.push(error.to_string());
+                    *error.pushed
+                }
+            };
+            report
+                .warnings
+                .extend((pushed.rejected_profiles > 0).then(|| rejected(pushed.rejected_profiles)));
+            report.warnings.extend(pushed.messages);
+        }
+        report
+    }
+}
+
+/// What receivers did not take.
+#[derive(Debug, Default)]
+struct PushReport {
+    unpushed: u64,
+    warnings: Vec<String>,
 }
 
 /// How far an agent is.
@@ -210,8 +282,8 @@ fn options(
 
 struct Agent<'a> {
     config: &'a AgentConfig,
-    spool: &'a Spool,
-    sink: FolderSink,
+    spool: &'a mut Spool,
+    outlets: &'a Outlets,
     services: Services,
     following: &'a Following<'a>,
     ticker: Ticker<'a>,
@@ -224,7 +296,7 @@ impl<'a> Agent<'a> {
     fn new(
         config: &'a AgentConfig,
         machine: &Machine,
-        spool: &'a Spool,
+        (spool, outlets): (&'a mut Spool, &'a Outlets),
         following: &'a Following<'a>,
         kept: CarriedOver,
     ) -> Self {
@@ -232,7 +304,7 @@ impl<'a> Agent<'a> {
         Self {
             config,
             spool,
-            sink: FolderSink::new(&config.sink.folder),
+            outlets,
             services: kept.services,
             following,
             ticker: Ticker::new(following, kept.names, group, PROFILE),
@@ -317,12 +389,18 @@ impl<'a> Agent<'a> {
         let bin = self.config.bin();
         let origin = ImportOrigin { host: Some(Arc::clone(&host)), started: None, bin, batch };
         let rows = rows(profile, &origin, &|task| self.services.identity(task))?;
-        let agent = self.agent_row(profile, &rows, &info, (&host, batch))?;
+        let pushed = self.outlets.push(&rows);
+        let mut agent = self.agent_row(profile, &rows, &info, (&host, batch))?;
+        agent.unpushed_samples =
+            (!self.outlets.receivers.is_empty()).then_some(pushed.unpushed as i64);
         let when = agent.start;
         let unkept = self.store(rows, agent, (when, &name), profile.samples())?;
-        let (delivered, result) = self.spool.deliver(&self.sink)?;
+        let until = Instant::now() + self.config.bin() / 2;
+        let delivery = self.spool.deliver(&self.outlets.sinks, until)?;
         let shrunk = self.spool.shrink()?;
         self.state.dropped += shrunk;
+        let undelivered = delivery.errors.iter().map(ToString::to_string);
+        let warnings = undelivered.chain(pushed.warnings).collect();
         let cpu_s = info.cost.user_s + info.cost.system_s;
         let cost = BinCost {
             cpu_s,
@@ -336,9 +414,10 @@ impl<'a> Agent<'a> {
             lost: profile.lost.count,
             cpu_s,
             dropped: shrunk,
-            delivered,
+            delivered: delivery.files,
             waiting: self.spool.waiting()?,
-            undelivered: result.err().map(|error| error.to_string()),
+            unpushed: pushed.unpushed,
+            warnings,
             unkept,
             overhead: cost.overhead(),
             new_frequency_hz: self.think_about_rate(&cost),
@@ -403,6 +482,7 @@ impl<'a> Agent<'a> {
             dropped_samples: self.state.dropped as i64,
             waiting_files: self.spool.waiting()?.files as i64,
             frequency_hz: Some(self.state.frequency_hz as i64),
+            unpushed_samples: None,
             batch,
         })
     }

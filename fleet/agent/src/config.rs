@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use pmuscope_dataset::{Location, LocationError, S3Location};
 use serde::Deserialize;
 
 /// Samples per second and CPU that are asked for at most: an agent is there all the time.
@@ -40,6 +41,19 @@ pub enum ConfigError {
         /// What it must be.
         why: &'static str,
     },
+    /// A place where bins are to be delivered.
+    #[error("sink.s3 = {0}")]
+    Location(#[from] LocationError),
+    /// No place where bins could be delivered.
+    #[error(
+        "no sink for files. Try: [sink] with folder = \"/mnt/profiles\" or s3 = \"s3://BUCKET/PREFIX\""
+    )]
+    NoSink,
+    /// A folder where an object store has to be.
+    #[error(
+        "sink.s3 = {0}: not an object store. Try: sink.folder for a folder, or s3://BUCKET/PREFIX"
+    )]
+    NotS3(String),
     /// The budget.
     #[error("budget_percent = {0}: must be above 0, and 100 at most. Try: 0.5")]
     Budget(f64),
@@ -93,12 +107,39 @@ pub struct SpoolConfig {
     pub max_mib: u64,
 }
 
-/// Where bins are delivered.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+/// Where bins are delivered: to each of these.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SinkConfig {
     /// Folder of the dataset, such as one that all hosts share.
-    pub folder: PathBuf,
+    #[serde(default)]
+    pub folder: Option<PathBuf>,
+    /// The dataset in an S3-compatible object store, `s3://BUCKET/PREFIX`.
+    #[serde(default)]
+    pub s3: Option<String>,
+    /// URL of that store, where it is not Amazon's and not in `AWS_ENDPOINT_URL`.
+    #[serde(default)]
+    pub s3_endpoint: Option<String>,
+    /// URL of a receiver of OTLP profiles; best effort.
+    #[serde(default)]
+    pub otlp: Option<String>,
+    /// URL of a receiver of pprof profiles; best effort.
+    #[serde(default)]
+    pub pprof: Option<String>,
+}
+
+impl SinkConfig {
+    /// The part of a bucket.
+    ///
+    /// # Errors
+    /// What is none.
+    pub fn s3(&self) -> Result<Option<S3Location>, ConfigError> {
+        let Some(url) = &self.s3 else { return Ok(None) };
+        match Location::parse(url.as_ref())? {
+            Location::S3(location) => Ok(Some(location)),
+            Location::Folder(_) => Err(ConfigError::NotS3(url.clone())),
+        }
+    }
 }
 
 /// A prime, so that it is in step with nothing.
@@ -165,6 +206,9 @@ impl AgentConfig {
         if self.spool.max_mib == 0 {
             return wrong("spool.max_mib", 0, "must be 1 or more. Try: 1024");
         }
+        if self.sink.s3()?.is_none() && self.sink.folder.is_none() {
+            return Err(ConfigError::NoSink);
+        }
         Ok(())
     }
 
@@ -205,6 +249,10 @@ mod tests {
         fails("bin_seconds = 100000", "bin_seconds = 100000: must be 1 to 86400");
         fails("spool.max_mib = 0", "spool.max_mib = 0: must be 1 or more");
         fails("frequency = 19", "unknown field `frequency`");
+        fails("sink.s3 = 'gs://fleet/a'", "gs://fleet/a: only folders and s3:// are known");
+        fails("sink.s3 = 'fleet'", "sink.s3 = fleet: not an object store");
+        let nowhere = read("spool.folder = '/var/lib/pmuscope'\n[sink]").unwrap_err().to_string();
+        assert!(nowhere.starts_with("no sink for files. Try: "), "{nowhere}");
         let missing = AgentConfig::read(Path::new("/nonexistent.toml")).unwrap_err().to_string();
         assert!(missing.starts_with("cannot read /nonexistent.toml: "), "{missing}");
     }

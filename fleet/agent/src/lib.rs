@@ -1,9 +1,9 @@
 //! Always-on recording of one host.
 //!
 //! ```text
-//!  live::Ticker ─► Profile of a bin ─► rows by service ─► spool (bounded, on disk) ─► sink: a folder
-//!                                        ▲                  oldest samples dropped,      written under another name,
-//!                  /proc/PID/cgroup ─────┘                  and counted                  then linked: whole or not there
+//!  live::Ticker ─► Profile of a bin ─► rows by service ─► spool (bounded, on disk) ─► sinks: a folder, S3
+//!                                        ▲                  oldest samples dropped,      pmuscope-delivery: whole
+//!                  /proc/PID/cgroup ─────┘                  and counted                  files, each there once
 //! ```
 //! Nothing is lost silently: a bin is in the spool before it is delivered, files have names that follow from host, boot
 //! and bin, so that what is delivered twice is there once, and what was dropped is a number in the table `agent`.
@@ -12,13 +12,12 @@
 
 mod agent;
 mod config;
+mod health;
 mod rate;
 mod service;
-mod sink;
 mod spool;
 
 pub use agent::{AgentEnd, AgentError, BinReport, Wish, run};
-pub use config::{AgentConfig, ConfigError};
+pub use config::{AgentConfig, ConfigError, SinkConfig, SpoolConfig};
 pub use service::{CgroupIdentity, Services};
-pub use sink::{FolderSink, SinkError};
-pub use spool::{Backlog, Spool, SpoolError};
+pub use spool::{Backlog, Delivery, Spool, SpoolError};

@@ -1,25 +1,28 @@
 //! Bins that wait for delivery, on disk.
 //!
+//! ```text
+//!  bin 1   frames  stacks  hosts  agent  samples  intervals ─┬─► sink 1   each file once, the oldest bin first
+//!  bin 2   frames  stacks  …                                 └─► sink 2   a file is removed when all sinks have it
+//! ```
 //! A spool is itself a dataset, with a bound. Files are delivered in the order of their tables: `intervals` last, by which
 //! readers know that all is there. Where it is full the oldest samples are dropped, with their stacks and frames; intervals,
 //! hosts, and what the agent says of itself stay, so that what is missing can be seen.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use arrow::array::{Array as _, Int64Array};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-use pmuscope_dataset::{AgentRow, Dataset, DatasetError, Rows, Timestamp};
+use pmuscope_dataset::{AgentRow, Dataset, DatasetError, DatasetFile, Rows, Timestamp};
+use pmuscope_delivery::{FileSink, SinkError};
 use rustix::fs::{FlockOperation, flock};
 
-use crate::sink::{FolderSink, SinkError};
-
-/// Tables in the order of delivery.
-const ORDER: [&str; 6] = ["frames", "stacks", "hosts", "agent", "samples", "intervals"];
 /// Tables that may lose files.
-const DROPPABLE: [&str; 3] = ["samples", "stacks", "frames"];
+const DROPPABLE: [&str; 4] = ["samples", "services", "stacks", "frames"];
 
 /// What is wrong with a spool.
 #[derive(Debug, thiserror::Error)]
@@ -50,26 +53,45 @@ pub struct Backlog {
     pub bytes: u64,
 }
 
+/// What was delivered.
+#[derive(Debug, Default)]
+pub struct Delivery {
+    /// Files that all sinks have now.
+    pub files: u64,
+    /// Why others have not.
+    pub errors: Vec<SinkError>,
+}
+
+/// What a sink gets, while files are delivered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SinkState {
+    /// The next file.
+    Open,
+    /// The next bin: a file of this one could not be delivered, and readers take the last one for the end of a whole.
+    NextBin,
+    /// Nothing: it cannot be written.
+    Closed,
+}
+
+impl SinkState {
+    fn begin_bin(&mut self) {
+        if *self == Self::NextBin {
+            *self = Self::Open;
+        }
+    }
+}
+
 /// A folder of files that wait.
 #[derive(Debug)]
 pub struct Spool {
     root: PathBuf,
     dataset: Dataset,
     max_bytes: u64,
+    /// Files that wait for other sinks only, with the numbers of the sinks that have them. An agent that begins anew delivers
+    /// them again, which changes nothing.
+    delivered: BTreeSet<(PathBuf, usize)>,
     /// Kept open: the lock ends with it, however the agent ends.
     _lock: File,
-}
-
-/// A file that waits.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct WaitingFile {
-    /// Day and name: older bins of a host first.
-    order: (String, String),
-    /// Position of its table in [`ORDER`].
-    table: usize,
-    /// Below the root.
-    path: PathBuf,
-    bytes: u64,
 }
 
 impl Spool {
@@ -87,7 +109,8 @@ impl Spool {
             Err(error) => return Err(failed(error.into())),
         }
         let dataset = Dataset::new(root);
-        let spool = Self { root: root.to_owned(), dataset, max_bytes, _lock: lock };
+        let delivered = BTreeSet::new();
+        let spool = Self { root: root.to_owned(), dataset, max_bytes, delivered, _lock: lock };
         spool.remove_unfinished()?;
         Ok(spool)
     }
@@ -107,29 +130,73 @@ impl Spool {
         Ok(self.dataset.write_all(rows, when, name)?)
     }
 
-    /// Delivers all that waits, the oldest bin first; returns how many files were. Stops where the sink cannot be
-    /// written; a bin with a name that is taken waits while others are delivered.
+    /// Delivers what waits to all sinks, the oldest bin first, until it is `until`. A sink that cannot be written gets
+    /// nothing more; a bin with a name that is taken in a sink waits while others are delivered.
     ///
     /// # Errors
-    /// The spool cannot be read; or the sink's last error, in the inner result, with what was delivered.
-    pub fn deliver(&self, sink: &FolderSink) -> Result<(u64, Result<(), SinkError>), SpoolError> {
-        let (mut delivered, mut result) = (0, Ok(()));
-        for bin in self.files()?.chunk_by(|one, other| one.order == other.order) {
+    /// The spool cannot be read.
+    pub fn deliver(&mut self, sinks: &[FileSink], until: Instant) -> Result<Delivery, SpoolError> {
+        // Some may have been dropped meanwhile.
+        self.delivered.retain(|(path, _)| self.root.join(path).exists());
+        let mut states = vec![SinkState::Open; sinks.len()];
+        let mut delivery = Delivery::default();
+        for bin in self.files()?.chunk_by(|one, other| one.bin == other.bin) {
+            for state in &mut states {
+                state.begin_bin();
+            }
             for file in bin {
-                let path = self.root.join(&file.path);
-                result = match sink.deliver(&path, &file.path) {
-                    Ok(()) => result,
-                    Err(error @ SinkError::Taken(_)) => {
-                        result = Err(error);
-                        break;
-                    }
-                    Err(error) => return Ok((delivered, Err(error))),
-                };
-                remove(path)?;
-                delivered += 1;
+                if Instant::now() >= until || states.iter().all(|state| *state == SinkState::Closed)
+                {
+                    return Ok(delivery);
+                }
+                delivery.files +=
+                    u64::from(self.deliver_file(file, sinks, &mut states, &mut delivery.errors)?);
             }
         }
-        Ok((delivered, result))
+        Ok(delivery)
+    }
+
+    /// Delivers a file to the sinks that do not have it; returns whether all have it now, and it is removed.
+    fn deliver_file(
+        &mut self,
+        file: &DatasetFile,
+        sinks: &[FileSink],
+        states: &mut [SinkState],
+        errors: &mut Vec<SinkError>,
+    ) -> Result<bool, SpoolError> {
+        let path = self.root.join(&file.path);
+        let mut everywhere = true;
+        for (number, (sink, state)) in sinks.iter().zip(states).enumerate() {
+            let mark = (file.path.clone(), number);
+            if self.delivered.contains(&mark) {
+                continue;
+            }
+            let result = if *state == SinkState::Open {
+                Some(sink.deliver(&path, &file.path))
+            } else {
+                None
+            };
+            match result {
+                Some(Ok(())) => _ = self.delivered.insert(mark),
+                Some(Err(error)) => {
+                    *state = if matches!(error, SinkError::Taken(_)) {
+                        SinkState::NextBin
+                    } else {
+                        SinkState::Closed
+                    };
+                    errors.push(error);
+                    everywhere = false;
+                }
+                None => everywhere = false,
+            }
+        }
+        if everywhere {
+            remove(path)?;
+            for number in 0..sinks.len() {
+                self.delivered.remove(&(file.path.clone(), number));
+            }
+        }
+        Ok(everywhere)
     }
 
     /// Drops the oldest samples until the spool is within its bound; returns how many samples these were.
@@ -153,13 +220,13 @@ impl Spool {
         let files = self.files()?;
         let mut bytes: u64 = files.iter().map(|file| file.bytes).sum();
         let mut dropped = 0;
-        for bin in files.chunk_by(|one, other| one.order == other.order) {
+        for bin in files.chunk_by(|one, other| one.bin == other.bin) {
             if bytes <= max_bytes {
                 break;
             }
-            for file in bin.iter().filter(|file| DROPPABLE.contains(&ORDER[file.table])) {
+            for file in bin.iter().filter(|file| DROPPABLE.contains(&file.table())) {
                 let path = self.root.join(&file.path);
-                if ORDER[file.table] == "samples" {
+                if file.table() == "samples" {
                     // A file that cannot be read would not have been of use either.
                     dropped += samples_in(&path).unwrap_or(0);
                 }
@@ -175,7 +242,7 @@ impl Spool {
     /// # Errors
     /// The spool cannot be read or written.
     pub fn forget(&self, name: &str) -> Result<(), SpoolError> {
-        let is_of = |file: &&WaitingFile| file.order.1.strip_suffix(".parquet") == Some(name);
+        let is_of = |file: &&DatasetFile| file.bin.1.strip_suffix(".parquet") == Some(name);
         self.files()?.iter().filter(is_of).try_for_each(|file| remove(self.root.join(&file.path)))
     }
 
@@ -189,41 +256,18 @@ impl Spool {
         Ok(Backlog { files: files.len() as u64, bytes })
     }
 
-    /// All files, the oldest bin first, each bin in the order of delivery.
-    fn files(&self) -> Result<Vec<WaitingFile>, SpoolError> {
-        let mut found = Vec::new();
-        for (at, table) in ORDER.iter().enumerate() {
-            let folder = self.dataset.folder(table);
-            for day in names(&folder)? {
-                for name in names(&folder.join(&day))? {
-                    let path = folder.join(&day).join(&name);
-                    let Ok(about) = fs::metadata(&path) else { continue };
-                    if !name.starts_with('.') && name.ends_with(".parquet") {
-                        let path = path.strip_prefix(&self.root).unwrap_or(&path).to_owned();
-                        let order = (day.clone(), name);
-                        found.push(WaitingFile { order, table: at, path, bytes: about.len() });
-                    }
-                }
-            }
-        }
-        found.sort();
-        Ok(found)
+    fn files(&self) -> Result<Vec<DatasetFile>, SpoolError> {
+        self.dataset.files().map_err(|(path, source)| SpoolError::Io { path, source })
     }
 
     fn remove_unfinished(&self) -> Result<(), SpoolError> {
-        for table in ORDER {
-            let folder = self.dataset.folder(table);
-            for day in names(&folder)? {
-                let day = folder.join(day);
-                for name in names(&day)?.into_iter().filter(|name| name.starts_with('.')) {
-                    remove(day.join(name))?;
-                }
-            }
+        let unfinished = self.dataset.unfinished();
+        for file in unfinished.map_err(|(path, source)| SpoolError::Io { path, source })? {
+            remove(self.root.join(&file.path))?;
         }
         // Intervals are written last and delivered last: a bin without them was never complete.
-        let is_last = |file: &WaitingFile| ORDER[file.table] == "intervals";
-        for bin in self.files()?.chunk_by(|one, other| one.order == other.order) {
-            if !bin.iter().any(is_last) {
+        for bin in self.files()?.chunk_by(|one, other| one.bin == other.bin) {
+            if !bin.iter().any(|file| file.table() == "intervals") {
                 bin.iter().try_for_each(|file| remove(self.root.join(&file.path)))?;
             }
         }
@@ -233,19 +277,6 @@ impl Spool {
 
 fn remove(path: PathBuf) -> Result<(), SpoolError> {
     fs::remove_file(&path).map_err(|source| SpoolError::Io { path, source })
-}
-
-/// Names in a folder; none where it is not there.
-fn names(folder: &Path) -> Result<Vec<String>, SpoolError> {
-    let failed = |source| SpoolError::Io { path: folder.to_owned(), source };
-    let entries = match fs::read_dir(folder) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(failed(error)),
-    };
-    let name =
-        |entry: io::Result<fs::DirEntry>| Ok(entry?.file_name().to_string_lossy().into_owned());
-    entries.map(name).collect::<io::Result<_>>().map_err(failed)
 }
 
 /// The sum of the column `samples` of a file.

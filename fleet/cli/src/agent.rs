@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context as _;
-use pmuscope_agent::{AgentConfig, AgentEnd, AgentError, BinReport, Wish};
+use pmuscope_agent::{AgentConfig, AgentEnd, AgentError, BinReport, SinkConfig, Wish};
 use pmuscope_console::exit::not_possible;
 use pmuscope_console::say;
+use pmuscope_dataset::Dataset;
 use pmuscope_text::number;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -16,6 +17,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 #[command(after_help = "Examples:
   pmuscope fleet agent --config /etc/pmuscope/agent.toml
   pmuscope fleet agent --config agent.toml --once    one bin, to try it
+  pmuscope fleet agent --config agent.toml --dry-run what would be delivered, and how much a day
 
 docs/fleet-agent.md describes the file. SIGHUP reads it again. Takes root or CAP_PERFMON.")]
 pub(crate) struct Args {
@@ -25,6 +27,9 @@ pub(crate) struct Args {
     /// Record one bin from now on, deliver it, and exit
     #[arg(long)]
     once: bool,
+    /// Record one bin, deliver nothing, and show what would be delivered
+    #[arg(long, conflicts_with = "once")]
+    dry_run: bool,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
@@ -40,6 +45,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         (false, false) => Wish::GoOn,
     };
     let report = &mut |bin: &BinReport| say!("{}", line(bin));
+    if args.dry_run {
+        return dry_run(config, &wish, report);
+    }
     let mut dropped = 0;
     loop {
         match pmuscope_agent::run(&config, args.once, dropped, &wish, report).map_err(failed)? {
@@ -55,6 +63,35 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             Err(error) => say!("warning: {error}; going on with the configuration as it was"),
         }
     }
+}
+
+/// One bin into a folder that goes away; then what it had.
+fn dry_run(
+    mut config: AgentConfig,
+    wish: &dyn Fn() -> Wish,
+    report: &mut dyn FnMut(&BinReport),
+) -> anyhow::Result<()> {
+    let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
+    let would_be = folder.path().join("sink");
+    config.spool.folder = folder.path().join("spool");
+    config.sink = SinkConfig { folder: Some(would_be.clone()), ..SinkConfig::default() };
+    let mut seconds = 0.0;
+    let report = &mut |bin: &BinReport| {
+        seconds += bin.seconds;
+        report(bin);
+    };
+    pmuscope_agent::run(&config, true, 0, wish, report).map_err(failed)?;
+    let failed = |(path, error): (PathBuf, std::io::Error)| {
+        anyhow::Error::from(error).context(format!("cannot read {}", path.display()))
+    };
+    let mut all = 0;
+    for file in Dataset::new(&would_be).files().map_err(failed)? {
+        say!("  {:<10} {}", file.table(), number::bytes(file.bytes));
+        all += file.bytes;
+    }
+    let a_day = all as f64 * 86_400.0 / f64::max(seconds, 1.0);
+    say!("nothing was delivered; at this load {} a day", number::bytes(a_day as u64));
+    Ok(())
 }
 
 /// With the exit status: what this machine or these rights do not allow is no bad input.
@@ -96,7 +133,10 @@ fn line(bin: &BinReport) -> String {
         line +=
             &format!("\nnote: overhead {overhead} of the machine; sampling at {hz} Hz from now on");
     }
-    if let Some(why) = &bin.undelivered {
+    if bin.unpushed > 0 {
+        line += &format!(", {} not pushed", number::counted(bin.unpushed, "sample"));
+    }
+    for why in &bin.warnings {
         line += &format!("\nwarning: {why}");
     }
     line

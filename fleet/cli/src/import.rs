@@ -7,12 +7,17 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use pmuscope_console::say;
-use pmuscope_dataset::{Dataset, ImportOrigin, PROFILE, TaskIdentity, Timestamp, file_name, rows};
+use pmuscope_dataset::{
+    Dataset, ImportOrigin, Location, PROFILE, Rows, TaskIdentity, Timestamp, file_name, rows,
+};
+use pmuscope_delivery::S3Sink;
 use pmuscope_perfdata::reader::RecordingFile;
 use pmuscope_profile::aggregate::Task;
 use pmuscope_profile::{Collected, GroupBy, Profile, Unwinding, available_threads};
 use pmuscope_symbols::{Bundle, Options as SymbolOptions, Symbolizer};
 use pmuscope_text::number;
+
+use crate::select::location;
 
 /// Flags of `pmuscope fleet import`.
 #[derive(Debug, clap::Args)]
@@ -26,9 +31,9 @@ pub(crate) struct Args {
     /// Recordings of pmuscope or perf, or bundles, which bring their symbols
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Folder of the dataset; made if it is not there
-    #[arg(long, value_name = "DATASET")]
-    to: PathBuf,
+    /// The dataset: a folder, which is made if it is not there, or s3://BUCKET/PREFIX
+    #[arg(long, value_name = "DATASET", value_parser = location())]
+    to: Location,
     /// Service that all processes belong to [default: each thread's name, up to a slash]
     #[arg(long, value_name = "NAME")]
     service: Option<Arc<str>>,
@@ -54,17 +59,51 @@ fn time(text: &str) -> Result<Timestamp, String> {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let dataset = Dataset::new(&args.to);
+    let to = Destination::open(&args.to)?;
     for file in &args.files {
-        let counts = import(file, args, &dataset)
-            .with_context(|| format!("cannot import {}", file.display()))?;
+        let counts =
+            import(file, args, &to).with_context(|| format!("cannot import {}", file.display()))?;
         say!("{}: {counts}", file.display());
     }
     Ok(())
 }
 
+/// Where rows go.
+enum Destination {
+    Folder(Dataset),
+    S3(Box<S3Sink>),
+}
+
+impl Destination {
+    fn open(location: &Location) -> anyhow::Result<Self> {
+        Ok(match location {
+            Location::Folder(root) => Self::Folder(Dataset::new(root)),
+            Location::S3(place) => Self::S3(Box::new(S3Sink::new(place, None)?)),
+        })
+    }
+
+    fn write(&self, rows: Rows, when: Timestamp, name: &str) -> anyhow::Result<()> {
+        match self {
+            Self::Folder(dataset) => dataset.write_all(rows, when, name)?,
+            Self::S3(sink) => {
+                // Files are whole before they are sent.
+                let staging = tempfile::tempdir().context("cannot make a temporary folder")?;
+                let dataset = Dataset::new(staging.path());
+                dataset.write_all(rows, when, name)?;
+                let failed = |(path, error): (PathBuf, std::io::Error)| {
+                    anyhow::Error::from(error).context(format!("cannot read {}", path.display()))
+                };
+                for file in dataset.files().map_err(failed)? {
+                    sink.deliver(&staging.path().join(&file.path), &file.path)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Imports a recording; returns what it had, in words.
-fn import(file: &Path, args: &Args, dataset: &Dataset) -> anyhow::Result<String> {
+fn import(file: &Path, args: &Args, to: &Destination) -> anyhow::Result<String> {
     let recording = RecordingFile::open(file)?;
     let profile = load(&recording)?;
     let key = key(&recording, args)?;
@@ -92,7 +131,7 @@ fn import(file: &Path, args: &Args, dataset: &Dataset) -> anyhow::Result<String>
     );
     let Some(host) = rows.hosts.first() else { return Ok(counts) };
     let (when, name) = (host.seen, format!("{}-{}", file_name(&host.host), &key.to_hex()[..16]));
-    dataset.write_all(rows, when, &name)?;
+    to.write(rows, when, &name)?;
     Ok(counts)
 }
 

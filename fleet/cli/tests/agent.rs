@@ -4,109 +4,19 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use arrow::array::AsArray as _;
 use arrow::datatypes::{Int64Type, TimestampMicrosecondType};
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use pmuscope_testkit::need;
 
-/// A busy process, ended with the test.
-struct Busy(Child);
+use crate::harness::{Busy, Running, Site, counted, files, read, skip_unless, sum, texts};
 
-impl Busy {
-    fn start() -> Self {
-        let endless = ["-c", "while :; do :; done"];
-        Self(Command::new("sh").args(endless).stdin(Stdio::null()).spawn().unwrap())
-    }
-}
-
-impl Drop for Busy {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// Folders of an agent, and its configuration.
-struct Site {
-    folder: tempfile::TempDir,
-}
-
-impl Site {
-    fn new(more: &str) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let (spool, sink) = (folder.path().join("spool"), folder.path().join("sink"));
-        let text = format!(
-            "host = \"web-1\"\nfrequency_hz = 199\n{more}\n[spool]\nfolder = {spool:?}\n[sink]\nfolder = {sink:?}\n"
-        );
-        fs::write(folder.path().join("agent.toml"), text).unwrap();
-        Self { folder }
-    }
-
-    fn agent(&self, flags: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_pmuscope-fleet"));
-        command.args(["agent", "--config"]).arg(self.folder.path().join("agent.toml")).args(flags);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-        command
-    }
-
-    #[track_caller]
-    fn once(&self) -> String {
-        let Output { status, stderr, .. } = self.agent(&["--once"]).output().unwrap();
-        let printed = String::from_utf8_lossy(&stderr).into_owned();
-        assert!(status.success(), "{printed}");
-        printed
-    }
-
-    fn table(&self, below: &str, table: &str) -> Vec<PathBuf> {
-        files(&self.folder.path().join(below).join("v1").join(table))
-    }
-}
-
-/// Files below a folder, whatever they are called.
-fn files(folder: &Path) -> Vec<PathBuf> {
-    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
-    let mut found = Vec::new();
-    for entry in entries {
-        let path = entry.unwrap().path();
-        if path.is_dir() { found.extend(files(&path)) } else { found.push(path) }
-    }
-    found.sort();
-    found
-}
-
-/// Sum of a column of numbers over these files.
-fn sum(files: &[PathBuf], column: &str) -> i64 {
-    let mut sum = 0;
-    for file in files {
-        for batch in read(file) {
-            let values = batch.column_by_name(column).unwrap().as_primitive::<Int64Type>();
-            sum += values.iter().flatten().sum::<i64>();
-        }
-    }
-    sum
-}
-
-fn read(file: &Path) -> Vec<arrow::array::RecordBatch> {
-    let builder = ParquetRecordBatchReaderBuilder::try_new(File::open(file).unwrap());
-    let builder = builder.unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-    builder.build().unwrap().map(Result::unwrap).collect()
-}
-
-/// Distinct texts of a column.
-fn texts(files: &[PathBuf], column: &str) -> BTreeSet<String> {
-    let mut found = BTreeSet::new();
-    for batch in files.iter().flat_map(|file| read(file)) {
-        let values = batch.column_by_name(column).unwrap().as_string::<i32>();
-        found.extend(values.iter().flatten().map(str::to_owned));
-    }
-    found
-}
+mod harness;
 
 /// What `sh` belongs to here: the service that the tests run in, if they do, else its name.
 fn own_service() -> String {
@@ -115,15 +25,6 @@ fn own_service() -> String {
     let is_service = |part: &&str| part.ends_with(".service") && !part.starts_with("user@");
     let unit = path.split('/').rfind(is_service);
     unit.map_or("sh", |unit| unit.trim_end_matches(".service")).to_owned()
-}
-
-macro_rules! skip_unless {
-    ($need:expr) => {
-        if let Some(why) = $need {
-            eprintln!("skipped: {why}");
-            return;
-        }
-    };
 }
 
 #[test]
@@ -159,7 +60,7 @@ fn a_bin_is_delivered_with_its_stacks_its_cost_and_its_losses() {
     };
     assert_eq!(stack(&samples), stack(&site.table("sink", "stacks")));
     assert_eq!(stack(&samples), stack(&site.table("sink", "frames")));
-    assert_eq!(files(&site.folder.path().join("spool")).len(), 1, "its lock");
+    site.has_nothing_waiting();
 }
 
 /// Bins begin at multiples of their length on the wall clock, so that those of all hosts can be added.
@@ -222,7 +123,7 @@ fn kill(agents: u64, later_ms: u64) {
         child.wait().unwrap();
     }
     site.once();
-    assert_eq!(files(&site.folder.path().join("spool")).len(), 1, "its lock");
+    site.has_nothing_waiting();
     let left = files(&site.folder.path().join("sink"));
     let is_whole = |path: &PathBuf| path.extension().is_some_and(|end| end == "parquet");
     assert!(left.iter().all(is_whole), "{left:?}");
@@ -257,55 +158,6 @@ fn what_cannot_be_delivered_is_kept_and_delivered_later() {
     assert_eq!(delivered, sum(&site.table("sink", "intervals"), "samples"));
 }
 
-/// An agent that runs, and what it prints.
-struct Running {
-    child: Child,
-    printed: PathBuf,
-}
-
-impl Running {
-    fn start(site: &Site, mut command: Command) -> Self {
-        let printed = site.folder.path().join("printed");
-        command.stderr(File::create(&printed).unwrap());
-        Self { child: command.spawn().unwrap(), printed }
-    }
-
-    fn printed(&self) -> String {
-        fs::read_to_string(&self.printed).unwrap()
-    }
-
-    #[track_caller]
-    fn wait_for(&self, what: &str, is_there: impl Fn(&str) -> bool) {
-        let began = Instant::now();
-        while !is_there(&self.printed()) {
-            assert!(began.elapsed() < Duration::from_secs(60), "no {what}: {}", self.printed());
-            std::thread::sleep(Duration::from_millis(50));
-        }
-    }
-
-    fn signal(&self, name: &str) {
-        let pid = self.child.id().to_string();
-        assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
-    }
-
-    #[track_caller]
-    fn end(mut self) -> String {
-        self.signal("-TERM");
-        assert!(self.child.wait().unwrap().success(), "{}", self.printed());
-        self.printed()
-    }
-}
-
-/// Samples of all bins, by what the agent has printed: `1.00 s: 1,930 samples, 0 lost, …`.
-fn counted(printed: &str) -> i64 {
-    let count = |line: &str| {
-        let (_, rest) = line.split_once("s: ")?;
-        let (count, _) = rest.split_once(" sample")?;
-        count.replace(',', "").parse::<i64>().ok()
-    };
-    printed.lines().filter_map(count).sum()
-}
-
 /// The spool is on a disk of its own that is soon full, as nothing can be delivered.
 #[test]
 fn a_full_disk_costs_samples_which_are_counted_and_not_the_agent() {
@@ -324,7 +176,7 @@ fn a_full_disk_costs_samples_which_are_counted_and_not_the_agent() {
     running.wait_for("full disk", |printed| printed.contains("its samples are dropped"));
     fs::remove_file(&sink).unwrap();
     let known = running.printed().len();
-    running.wait_for("delivery", |printed| printed[known..].contains("delivered 6 files"));
+    running.wait_for("delivery", |printed| printed[known..].contains("delivered 7 files"));
     let bins = running.printed().lines().count();
     running.wait_for("two bins more", |printed| printed.lines().count() >= bins + 2);
     let printed = running.end();
@@ -384,6 +236,86 @@ fn a_budget_lowers_the_rate_and_the_rows_say_so() {
     assert_eq!(sum(&site.table("sink", "samples"), "samples"), counted(&printed), "{printed}");
 }
 
+#[test]
+fn a_dry_run_says_how_much_it_would_be_and_delivers_nothing() {
+    skip_unless!(need::root().or_else(need::machine_sampling));
+    let site = Site::new("bin_seconds = 1");
+    let _busy = Busy::start();
+    let Output { status, stderr, .. } = site.agent(&["--dry-run"]).output().unwrap();
+    let printed = String::from_utf8_lossy(&stderr);
+    assert!(status.success() && printed.contains("\n  intervals  "), "{printed}");
+    assert!(
+        printed.contains("nothing was delivered; at this load ") && printed.contains(" a day"),
+        "{printed}"
+    );
+    assert!(
+        !site.folder.path().join("spool").exists() && !site.folder.path().join("sink").exists()
+    );
+}
+
+/// Nobody listens on port 1: files come all the same, and what was not pushed is a number.
+#[test]
+fn a_receiver_that_is_away_costs_no_file_and_is_counted() {
+    skip_unless!(need::root().or_else(need::machine_sampling));
+    let receivers = "otlp = \"http://127.0.0.1:1\"\npprof = \"http://127.0.0.1:1\"";
+    let site = Site::with_sinks("bin_seconds = 1", receivers);
+    let _busy = Busy::start();
+    let printed = site.once();
+    assert_eq!(
+        printed.matches("warning: cannot push profiles to http://127.0.0.1:1").count(),
+        2,
+        "{printed}"
+    );
+    let samples = sum(&site.table("sink", "samples"), "samples");
+    assert_eq!(sum(&site.table("sink", "agent"), "unpushed_samples"), 2 * samples, "{printed}");
+    assert_eq!(samples, counted(&printed), "{printed}");
+}
+
+/// What gives a program with threads another wall clock; `None` where it is not installed.
+fn fake_clock() -> Option<String> {
+    let asked = ["-f", "+0", "sh", "-c", "echo $LD_PRELOAD"];
+    let printed = Command::new("faketime").args(asked).output().ok()?;
+    let library = String::from_utf8(printed.stdout).ok()?.trim().to_owned();
+    (!library.is_empty()).then(|| library.replace("libfaketime.so", "libfaketimeMT.so"))
+}
+
+/// The wall clock is set back by an hour while the agent runs, as by an administrator.
+#[test]
+fn a_clock_that_is_set_back_neither_loses_nor_repeats_a_bin() {
+    skip_unless!(need::root().or_else(need::machine_sampling));
+    let Some(library) = fake_clock() else { return eprintln!("skipped: no faketime") };
+    let site = Site::new("bin_seconds = 1");
+    let _busy = Busy::start();
+    let offset = site.folder.path().join("offset");
+    fs::write(&offset, "+0").unwrap();
+    let mut agent = site.agent(&[]);
+    agent.env("LD_PRELOAD", library).env("FAKETIME_TIMESTAMP_FILE", &offset);
+    agent.envs([("FAKETIME_NO_CACHE", "1"), ("FAKETIME_DONT_FAKE_MONOTONIC", "1")]);
+    let running = Running::start(&site, agent);
+    running.wait_for("two bins", |printed| printed.lines().count() >= 2);
+    fs::write(&offset, "-3600").unwrap();
+    running.wait_for("three bins more", |printed| printed.lines().count() >= 5);
+    let printed = running.end();
+    let intervals = site.table("sink", "intervals");
+    let mut starts: Vec<i64> = Vec::new();
+    for batch in intervals.iter().flat_map(|file| read(file)) {
+        let column =
+            batch.column_by_name("start").unwrap().as_primitive::<TimestampMicrosecondType>();
+        starts.extend(column.iter().flatten());
+    }
+    let (first, last) = (starts.iter().min().unwrap(), starts.iter().max().unwrap());
+    assert!((3590..3620).contains(&((last - first) / 1_000_000)), "{starts:?}: {printed}");
+    let bins = printed.lines().filter(|line| line.contains(" lost, agent used ")).count();
+    assert_eq!(intervals.len(), bins, "{printed}");
+    for table in ["samples", "intervals"] {
+        assert_eq!(
+            sum(&site.table("sink", table), "samples"),
+            counted(&printed),
+            "{table}: {printed}"
+        );
+    }
+}
+
 /// The kernel takes any bytes for a name.
 #[test]
 fn a_configuration_may_have_a_name_that_is_no_utf_8() {
@@ -410,4 +342,8 @@ fn bad_configurations_are_named_before_anything_is_recorded() {
     };
     fails("bin_seconds = 0", "bin_seconds = 0: must be 1 to 86400");
     fails("bins = 3", "unknown field `bins`");
+    let site = Site::with_sinks("", "otlp = \"collector:4318\"");
+    let Output { status, stderr, .. } = site.agent(&["--once"]).output().unwrap();
+    let printed = String::from_utf8_lossy(&stderr);
+    assert!(status.code() == Some(2) && printed.contains("collector:4318"), "{printed}");
 }

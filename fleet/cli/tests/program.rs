@@ -58,19 +58,19 @@ fn a_recording_imported_twice_is_there_once() {
     let first = files(folder.path());
     let tables: BTreeSet<&str> =
         first.iter().map(|path| path.iter().nth(1).unwrap().to_str().unwrap()).collect();
-    assert_eq!(tables, ["frames", "hosts", "intervals", "samples", "stacks"].into());
+    assert_eq!(tables, ["frames", "hosts", "intervals", "samples", "services", "stacks"].into());
     let is_named = |path: &PathBuf| {
         let text = path.display().to_string();
         let in_days = ["25", "26"].map(|day| text.contains(&format!("/date=2026-11-{day}/web-1-")));
         in_days.contains(&true) && text.ends_with(".parquet")
     };
     // It goes past midnight: both days have what they need, and the host is where it begins.
-    assert!(first.len() == 9 && first.iter().all(is_named), "{first:?}");
+    assert!(first.len() == 11 && first.iter().all(is_named), "{first:?}");
     succeeds(&args);
     assert_eq!(files(folder.path()), first);
     // Another service is another import.
     succeeds(&[&args[..], &["--service", "checkout"]].concat());
-    assert_eq!(files(folder.path()).len(), 18);
+    assert_eq!(files(folder.path()).len(), 22);
 }
 
 #[test]

@@ -1,7 +1,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use pmuscope_dataset::{IntervalRow, SampleRow, StackRow};
+use pmuscope_delivery::FolderSink;
 
 use super::*;
 
@@ -65,6 +67,7 @@ fn bin(spool: &Spool, number: i64, samples: i64) {
         dropped_samples: 0,
         waiting_files: 0,
         frequency_hz: Some(100),
+        unpushed_samples: None,
         batch: number,
     };
     let rows = Rows {
@@ -76,59 +79,91 @@ fn bin(spool: &Spool, number: i64, samples: i64) {
     spool.add(rows, agent, start, &format!("web-1-{number:014}")).unwrap();
 }
 
+/// Delivers to folders; returns how many files all have now, and what went wrong.
+fn deliver(spool: &mut Spool, folders: &[&Path]) -> (u64, Vec<String>) {
+    let sinks: Vec<FileSink> =
+        folders.iter().map(|folder| FolderSink::new(folder).into()).collect();
+    let delivery = spool.deliver(&sinks, Instant::now() + Duration::from_secs(60)).unwrap();
+    (delivery.files, delivery.errors.iter().map(ToString::to_string).collect())
+}
+
 fn tables(root: &Path) -> BTreeSet<String> {
-    let spool = Dataset::new(root);
-    let has = |table: &&str| {
-        let days = names(&spool.folder(table)).unwrap();
-        days.iter().any(|day| !names(&spool.folder(table).join(day)).unwrap().is_empty())
-    };
-    ORDER.iter().filter(|table| has(table)).map(ToString::to_string).collect()
+    let files = Dataset::new(root).files().unwrap();
+    files.iter().map(|file| file.table().to_owned()).collect()
 }
 
 #[test]
 fn bins_are_delivered_whole_and_once() {
     let (root, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let spool = Spool::open(root.path(), 1 << 30).unwrap();
+    let mut spool = Spool::open(root.path(), 1 << 30).unwrap();
     bin(&spool, 1, 100);
     bin(&spool, 2, 60);
-    assert_eq!(spool.waiting().unwrap().files, 8);
-    let (delivered, result) = spool.deliver(&FolderSink::new(to.path())).unwrap();
-    result.unwrap();
-    assert_eq!((delivered, spool.waiting().unwrap()), (8, Backlog::default()));
-    assert_eq!(tables(to.path()).len(), 4);
+    assert_eq!(spool.waiting().unwrap().files, 10);
+    assert_eq!(deliver(&mut spool, &[to.path()]), (10, vec![]));
+    assert_eq!(spool.waiting().unwrap(), Backlog::default());
+    assert_eq!(tables(to.path()).len(), 5);
     // As after a crash between delivery and removal.
     bin(&spool, 1, 100);
-    let (again, result) = spool.deliver(&FolderSink::new(to.path())).unwrap();
-    result.unwrap();
-    assert_eq!((again, spool.waiting().unwrap().files), (4, 0));
+    assert_eq!(deliver(&mut spool, &[to.path()]), (5, vec![]));
+    assert_eq!(spool.waiting().unwrap().files, 0);
 }
 
 #[test]
 fn what_cannot_be_delivered_waits_and_intervals_come_last() {
     let (root, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let spool = Spool::open(root.path(), 1 << 30).unwrap();
+    let mut spool = Spool::open(root.path(), 1 << 30).unwrap();
     bin(&spool, 1, 100);
     // A file where a folder has to be: nothing of the table `samples` can be delivered.
     fs::create_dir(to.path().join("v1")).unwrap();
     fs::write(to.path().join("v1/samples"), "").unwrap();
-    let (delivered, result) = spool.deliver(&FolderSink::new(to.path())).unwrap();
-    assert!(result.unwrap_err().to_string().contains("v1/samples"));
-    assert_eq!((delivered, spool.waiting().unwrap().files), (2, 2));
+    let (delivered, errors) = deliver(&mut spool, &[to.path()]);
+    assert!(errors.len() == 1 && errors[0].contains("v1/samples"), "{errors:?}");
+    assert_eq!((delivered, spool.waiting().unwrap().files), (3, 2));
     assert_eq!(tables(root.path()), ["intervals".to_owned(), "samples".to_owned()].into());
 }
 
 #[test]
 fn a_bin_whose_name_is_taken_keeps_no_other_from_delivery() {
     let (root, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let spool = Spool::open(root.path(), 1 << 30).unwrap();
+    let mut spool = Spool::open(root.path(), 1 << 30).unwrap();
     let folder = to.path().join("v1/samples/date=1970-01-01");
     fs::create_dir_all(&folder).unwrap();
     fs::write(folder.join("web-1-00000000000001.parquet"), "another agent's").unwrap();
     bin(&spool, 1, 100);
     bin(&spool, 2, 60);
-    let (delivered, result) = spool.deliver(&FolderSink::new(to.path())).unwrap();
-    assert!(matches!(result, Err(SinkError::Taken(_))), "{result:?}");
-    assert_eq!((delivered, spool.waiting().unwrap().files), (6, 2));
+    let (delivered, errors) = deliver(&mut spool, &[to.path()]);
+    assert!(errors.len() == 1 && errors[0].contains("another agent has"), "{errors:?}");
+    assert_eq!((delivered, spool.waiting().unwrap().files), (8, 2));
+}
+
+/// One of them cannot be written: the other one has all, and nothing is lost for the first one.
+#[test]
+fn a_file_waits_until_all_sinks_have_it() {
+    let folders = [(); 3].map(|()| tempfile::tempdir().unwrap());
+    let [root, first, second] = folders.each_ref().map(|folder| folder.path());
+    let mut spool = Spool::open(root, 1 << 30).unwrap();
+    bin(&spool, 1, 100);
+    bin(&spool, 2, 60);
+    fs::write(second.join("v1"), "no folder").unwrap();
+    let (delivered, errors) = deliver(&mut spool, &[first, second]);
+    assert_eq!((delivered, errors.len(), spool.waiting().unwrap().files), (0, 1, 10));
+    assert_eq!(tables(first).len(), 5);
+    fs::remove_file(second.join("v1")).unwrap();
+    // What the first one has does not go there again: it could not be written.
+    fs::remove_dir_all(first).unwrap();
+    fs::write(first, "no folder").unwrap();
+    assert_eq!(deliver(&mut spool, &[first, second]), (10, vec![]));
+    assert_eq!((tables(second).len(), spool.waiting().unwrap().files), (5, 0));
+}
+
+#[test]
+fn delivery_ends_in_time_and_the_rest_waits() {
+    let (root, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mut spool = Spool::open(root.path(), 1 << 30).unwrap();
+    bin(&spool, 1, 100);
+    let sinks = [FolderSink::new(to.path()).into()];
+    let delivery = spool.deliver(&sinks, Instant::now()).unwrap();
+    assert_eq!((delivery.files, spool.waiting().unwrap().files), (0, 5));
 }
 
 #[test]
@@ -143,7 +178,7 @@ fn a_full_spool_drops_the_oldest_samples_and_counts_them() {
     let full = Spool::open(root.path(), all.bytes - 1).unwrap();
     assert_eq!(full.shrink().unwrap(), 100);
     let rest = full.waiting().unwrap();
-    assert_eq!(all.files - rest.files, 2, "samples and stacks of one bin");
+    assert_eq!(all.files - rest.files, 3, "samples, services and stacks of one bin");
     assert!(rest.bytes < all.bytes);
     assert_eq!(full.shrink().unwrap(), 0);
     drop(full);
@@ -167,6 +202,7 @@ fn a_spool_has_one_agent_and_nothing_unfinished() {
     assert!(error.contains("in use by another agent"), "{error}");
     drop(spool);
     let spool = Spool::open(root.path(), 1 << 30).unwrap();
-    assert_eq!(names(&folder).unwrap(), ["web-1-00000000000001.parquet"]);
-    assert_eq!(spool.waiting().unwrap().files, 4);
+    let left = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name());
+    assert_eq!(left.collect::<Vec<_>>(), ["web-1-00000000000001.parquet"]);
+    assert_eq!(spool.waiting().unwrap().files, 5);
 }

@@ -1,4 +1,4 @@
-//! Where files are delivered.
+//! A folder, local or shared, that files are delivered to.
 //!
 //! ```text
 //!  spool/…/NAME.parquet ─ copy ─► sink/…/.NAME.part ─ fsync ─► link to NAME.parquet ─► remove .NAME.part
@@ -10,25 +10,7 @@ use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-/// Why a file was not delivered. It stays in the spool.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum SinkError {
-    /// A file or folder.
-    #[error("cannot write {path}: {source}")]
-    Io {
-        /// It.
-        path: PathBuf,
-        /// The cause.
-        source: io::Error,
-    },
-    /// Another file has the name: another agent calls its host the same.
-    #[error(
-        "{0} is there with other contents: another agent has this host name. Try: host = \"ANOTHER NAME\" in the \
-         configuration"
-    )]
-    Taken(PathBuf),
-}
+use crate::SinkError;
 
 /// A folder that files are delivered to.
 #[derive(Debug, Clone)]
@@ -86,7 +68,7 @@ fn link(part: &Path, target: &Path) -> Result<(), SinkError> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             let is_same = same_contents(part, target)
                 .map_err(|source| SinkError::Io { path: target.to_owned(), source })?;
-            if is_same { Ok(()) } else { Err(SinkError::Taken(target.to_owned())) }
+            if is_same { Ok(()) } else { Err(SinkError::Taken(target.display().to_string())) }
         }
         Err(source) => Err(SinkError::Io { path: target.to_owned(), source }),
     }
