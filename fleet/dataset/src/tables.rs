@@ -9,7 +9,7 @@ use crate::table::{ColumnInfo, TableRow, table};
 
 table! {
     /// Samples of one stack in one bin of time: sums, never shares, so that hosts add up exactly.
-    SampleRow = "samples", sorted by service, event, stack_id, start;
+    SampleRow = "samples", sorted by service, event, stack_id, start, host;
     /// Start of the bin.
     start: Timestamp,
     /// Length of the bin, microseconds.
