@@ -1,6 +1,8 @@
 //! `pmuscope fleet agent`.
 
+use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -32,7 +34,25 @@ pub(crate) struct Args {
     dry_run: bool,
 }
 
+/// Settings of glibc's allocator, mallopt(3), which it reads at its start only: blocks of 128 KiB or more are given back when they
+/// are freed. By default it keeps them, and an agent that had to read the symbols of a compiler stays several times as large.
+const ALLOCATOR: [(&str, &str); 3] = [
+    ("MALLOC_ARENA_MAX", "1"),
+    ("MALLOC_MMAP_THRESHOLD_", "131072"),
+    ("MALLOC_TRIM_THRESHOLD_", "131072"),
+];
+
+/// Begins this program anew, as the same process, with the settings of the allocator. Where that cannot be, it goes on without.
+fn give_memory_back() {
+    if ALLOCATOR.iter().any(|(name, _)| std::env::var_os(name).is_some()) {
+        return;
+    }
+    let Ok(program) = std::env::current_exe() else { return };
+    let _ = Command::new(program).args(std::env::args_os().skip(1)).envs(ALLOCATOR).exec();
+}
+
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    give_memory_back();
     let mut config = AgentConfig::read(&args.config)?;
     let (stop, reload) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     for (signal, flag) in [(SIGINT, &stop), (SIGTERM, &stop), (SIGHUP, &reload)] {

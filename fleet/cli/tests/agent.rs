@@ -75,6 +75,8 @@ fn bins_are_those_of_the_wall_clock_and_the_last_one_is_kept() {
         std::thread::sleep(Duration::from_millis(100));
     }
     let pid = child.id().to_string();
+    let environment = fs::read_to_string(format!("/proc/{pid}/environ")).unwrap();
+    assert!(environment.contains("MALLOC_MMAP_THRESHOLD_=131072"), "memory is given back");
     assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
     let output = child.wait().unwrap();
     assert!(output.success());
