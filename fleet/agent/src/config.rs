@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use pmuscope_dataset::{Location, LocationError, S3Location};
+use pmuscope_dataset::{DatasetLocation, LocationError, S3Location};
 use serde::Deserialize;
 
 /// Samples per second and CPU that are asked for at most: an agent is there all the time.
@@ -135,9 +135,9 @@ impl SinkConfig {
     /// What is none.
     pub fn s3(&self) -> Result<Option<S3Location>, ConfigError> {
         let Some(url) = &self.s3 else { return Ok(None) };
-        match Location::parse(url.as_ref())? {
-            Location::S3(location) => Ok(Some(location)),
-            Location::Folder(_) => Err(ConfigError::NotS3(url.clone())),
+        match DatasetLocation::parse(url.as_ref())? {
+            DatasetLocation::S3(location) => Ok(Some(location)),
+            DatasetLocation::Folder(_) => Err(ConfigError::NotS3(url.clone())),
         }
     }
 }

@@ -48,11 +48,11 @@ pub(crate) struct Health {
     /// What the socket says.
     text: Arc<Mutex<String>>,
     started: u64,
-    sums: Sums,
+    sums: HealthSums,
 }
 
 #[derive(Debug, Default)]
-struct Sums {
+struct HealthSums {
     bins: u64,
     samples: u64,
     lost: u64,
@@ -78,7 +78,13 @@ impl Health {
                 let _ = connection.write_all(text.as_bytes());
             }
         })?;
-        Ok(Self { file: spool.join(FILE), socket, text, started: now(), sums: Sums::default() })
+        Ok(Self {
+            file: spool.join(FILE),
+            socket,
+            text,
+            started: now(),
+            sums: HealthSums::default(),
+        })
     }
 
     /// Notes a bin. A disk that is full costs the file, not the agent: it becomes old, which says enough.

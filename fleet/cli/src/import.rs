@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use pmuscope_console::say;
 use pmuscope_dataset::{
-    Dataset, ImportOrigin, Location, PROFILE, Rows, TaskIdentity, Timestamp, file_name, rows,
+    Dataset, DatasetLocation, ImportOrigin, PROFILE, Rows, TaskIdentity, Timestamp, file_name, rows,
 };
 use pmuscope_delivery::S3Sink;
 use pmuscope_perfdata::reader::RecordingFile;
@@ -33,7 +33,7 @@ pub(crate) struct Args {
     files: Vec<PathBuf>,
     /// The dataset: a folder, which is made if it is not there, or s3://BUCKET/PREFIX
     #[arg(long, value_name = "DATASET", value_parser = location())]
-    to: Location,
+    to: DatasetLocation,
     /// Service that all processes belong to [default: each thread's name, up to a slash]
     #[arg(long, value_name = "NAME")]
     service: Option<Arc<str>>,
@@ -75,10 +75,10 @@ enum Destination {
 }
 
 impl Destination {
-    fn open(location: &Location) -> anyhow::Result<Self> {
+    fn open(location: &DatasetLocation) -> anyhow::Result<Self> {
         Ok(match location {
-            Location::Folder(root) => Self::Folder(Dataset::new(root)),
-            Location::S3(place) => Self::S3(Box::new(S3Sink::new(place, None)?)),
+            DatasetLocation::Folder(root) => Self::Folder(Dataset::new(root)),
+            DatasetLocation::S3(place) => Self::S3(Box::new(S3Sink::new(place, None)?)),
         })
     }
 

@@ -4,7 +4,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use pmuscope_console::exit::bad_input;
-use pmuscope_dataset::{Location, Timestamp};
+use pmuscope_dataset::{DatasetLocation, Timestamp};
 use pmuscope_query::{
     ChosenEvent, ColumnFilter, Coverage, Engine, Fleet, Selection, choose_event, values,
 };
@@ -17,8 +17,8 @@ const NAMES: usize = 5;
 const KNOWN: u64 = 10_000;
 
 /// Where a dataset lies, from a command line.
-pub(crate) fn location() -> impl TypedValueParser<Value = Location> {
-    OsStringValueParser::new().try_map(|text| Location::parse(&text))
+pub(crate) fn location() -> impl TypedValueParser<Value = DatasetLocation> {
+    OsStringValueParser::new().try_map(|text| DatasetLocation::parse(&text))
 }
 
 /// Which part of a dataset.
@@ -26,7 +26,7 @@ pub(crate) fn location() -> impl TypedValueParser<Value = Location> {
 pub(crate) struct SelectArgs {
     /// The dataset: a folder, or s3://BUCKET/PREFIX
     #[arg(value_name = "DATASET", value_parser = location())]
-    pub(crate) dataset: Location,
+    pub(crate) dataset: DatasetLocation,
     /// Only this service; several times for several
     #[arg(long, value_name = "NAME", help_heading = FILTERS)]
     service: Vec<String>,

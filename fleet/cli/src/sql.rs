@@ -6,7 +6,7 @@ use arrow::datatypes::{DataType, Float64Type, Int64Type};
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use pmuscope_console::exit::{Exit, bad_input};
 use pmuscope_console::output::OutputArgs;
-use pmuscope_dataset::Location;
+use pmuscope_dataset::DatasetLocation;
 use pmuscope_query::{
     ColumnFilter, Dialect, FoundDataset, NamedQuestion, QueryAnswer, ShareBy, Sides,
 };
@@ -88,10 +88,10 @@ fn text(args: &Args) -> String {
 }
 
 /// The same, wherever a shell of another engine is started.
-fn absolute(location: &Location) -> anyhow::Result<Location> {
+fn absolute(location: &DatasetLocation) -> anyhow::Result<DatasetLocation> {
     Ok(match location {
-        Location::Folder(path) => Location::Folder(std::path::absolute(path)?),
-        store @ Location::S3(_) => store.clone(),
+        DatasetLocation::Folder(path) => DatasetLocation::Folder(std::path::absolute(path)?),
+        store @ DatasetLocation::S3(_) => store.clone(),
     })
 }
 

@@ -7,7 +7,7 @@ use chrono::{DateTime, Days, NaiveDate};
 use pmuscope_compaction::{Compaction, Day, Merged};
 use pmuscope_console::exit::bad_input;
 use pmuscope_console::say;
-use pmuscope_dataset::Location;
+use pmuscope_dataset::DatasetLocation;
 use pmuscope_text::number;
 
 use crate::select::location;
@@ -22,7 +22,7 @@ Sums of hosts, services and stacks stay the same. Readers and agents may go on m
 pub(crate) struct CompactArgs {
     /// Folder of the dataset
     #[arg(value_name = "DATASET", value_parser = location())]
-    dataset: Location,
+    dataset: DatasetLocation,
     /// Merge days that ended this many days ago: longer than an agent's spool can hold a file
     #[arg(long, value_name = "DAYS", default_value = "3", value_parser = clap::value_parser!(u64).range(1..=36_500))]
     older_than: u64,
@@ -39,7 +39,7 @@ pub(crate) struct CompactArgs {
 pub(crate) struct RetainArgs {
     /// Folder of the dataset
     #[arg(value_name = "DATASET", value_parser = location())]
-    dataset: Location,
+    dataset: DatasetLocation,
     /// Keep this many days, and today
     #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u64).range(1..=36_500))]
     days: u64,
@@ -56,10 +56,10 @@ fn ago(days: u64) -> NaiveDate {
 }
 
 /// The folder of a dataset: files of days are exchanged in one step there, which object stores do not do.
-fn folder(location: &Location) -> anyhow::Result<&Path> {
+fn folder(location: &DatasetLocation) -> anyhow::Result<&Path> {
     match location {
-        Location::Folder(path) => Ok(path),
-        Location::S3(_) => Err(bad_input(format!(
+        DatasetLocation::Folder(path) => Ok(path),
+        DatasetLocation::S3(_) => Err(bad_input(format!(
             "{location} is an object store: only folders can be compacted. Try: rules for old objects in the store itself, \
              or a folder that all hosts share"
         ))),

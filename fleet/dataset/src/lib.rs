@@ -22,7 +22,7 @@ pub use column::{ColumnValue, Timestamp};
 pub use file::{Dataset, DatasetError, TableWriter, file_name};
 pub use import::{ImportError, ImportOrigin, PROFILE, Rows, TaskIdentity, rows};
 pub use listing::DatasetFile;
-pub use location::{Location, LocationError, S3Location};
+pub use location::{DatasetLocation, LocationError, S3Location};
 pub use table::{ColumnInfo, TableRow};
 pub use tables::{
     AgentRow, FrameRow, HostRow, IntervalRow, SampleRow, ServiceRow, StackRow, TABLES, TableInfo,

@@ -8,7 +8,7 @@ use crate::file::VERSION;
 
 /// Where a dataset lies.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Location {
+pub enum DatasetLocation {
     /// A folder.
     Folder(PathBuf),
     /// A part of a bucket.
@@ -37,7 +37,7 @@ pub enum LocationError {
     Bucket(String),
 }
 
-impl Location {
+impl DatasetLocation {
     /// From a command line or a configuration: `s3://bucket/prefix`, or a folder.
     ///
     /// # Errors
@@ -64,13 +64,13 @@ impl Location {
     }
 }
 
-impl From<&Path> for Location {
+impl From<&Path> for DatasetLocation {
     fn from(folder: &Path) -> Self {
         Self::Folder(folder.to_owned())
     }
 }
 
-impl fmt::Display for Location {
+impl fmt::Display for DatasetLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Folder(root) => root.display().fmt(f),
@@ -121,8 +121,8 @@ impl fmt::Display for S3Location {
 mod tests {
     use super::*;
 
-    fn parse(text: &str) -> Result<Location, LocationError> {
-        Location::parse(text.as_ref())
+    fn parse(text: &str) -> Result<DatasetLocation, LocationError> {
+        DatasetLocation::parse(text.as_ref())
     }
 
     #[test]

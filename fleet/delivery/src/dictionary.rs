@@ -22,46 +22,46 @@ use rustc_hash::{FxBuildHasher, FxHashMap};
 const PAGE: u64 = 4096;
 
 /// Entries by number, each once, the empty one first.
-pub(crate) type Table<T> = IndexSet<T, FxBuildHasher>;
+pub(crate) type EntryTable<T> = IndexSet<T, FxBuildHasher>;
 
-/// Number of an entry of a [`Table`].
-pub(crate) type Index = usize;
+/// Number of an entry of a [`EntryTable`].
+pub(crate) type EntryNumber = usize;
 
 /// A module.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Mapping {
+pub(crate) struct MappingEntry {
     /// Text: path of the file, or a name in brackets.
-    pub(crate) module: Index,
+    pub(crate) module: EntryNumber,
     /// Text: hexadecimal; empty where it is not known.
-    pub(crate) build_id: Index,
+    pub(crate) build_id: EntryNumber,
 }
 
 /// A function.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Function {
+pub(crate) struct FunctionEntry {
     /// Text.
-    pub(crate) name: Index,
+    pub(crate) name: EntryNumber,
     /// Text: source file; empty where it is not known.
-    pub(crate) file: Index,
+    pub(crate) file: EntryNumber,
 }
 
 /// A line of source code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Line {
-    pub(crate) function: Index,
+pub(crate) struct LineEntry {
+    pub(crate) function: EntryNumber,
     /// 0 where it is not known.
     pub(crate) number: i64,
 }
 
 /// A place in a module.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Location {
-    pub(crate) mapping: Index,
+pub(crate) struct LocationEntry {
+    pub(crate) mapping: EntryNumber,
     /// Offset in the file, bytes; 0 where it is not known.
     pub(crate) address: u64,
     /// The innermost function first; none where its name is not known. Without an address the module's name stands for
     /// that of an unknown function.
-    pub(crate) lines: Vec<Line>,
+    pub(crate) lines: Vec<LineEntry>,
 }
 
 /// A mapping by its locations.
@@ -99,13 +99,13 @@ impl<'a> Frames<'a> {
 #[derive(Debug)]
 pub(crate) struct Dictionary<'a> {
     frames: &'a Frames<'a>,
-    pub(crate) texts: Table<Cow<'a, str>>,
-    pub(crate) mappings: Table<Mapping>,
-    pub(crate) functions: Table<Function>,
-    pub(crate) locations: Table<Location>,
+    pub(crate) texts: EntryTable<Cow<'a, str>>,
+    pub(crate) mappings: EntryTable<MappingEntry>,
+    pub(crate) functions: EntryTable<FunctionEntry>,
+    pub(crate) locations: EntryTable<LocationEntry>,
     /// Locations, the innermost first.
-    pub(crate) stacks: Table<Vec<Index>>,
-    known: FxHashMap<i64, Index>,
+    pub(crate) stacks: EntryTable<Vec<EntryNumber>>,
+    known: FxHashMap<i64, EntryNumber>,
 }
 
 impl<'a> Dictionary<'a> {
@@ -122,12 +122,12 @@ impl<'a> Dictionary<'a> {
     }
 
     /// Number of a text.
-    pub(crate) fn text(&mut self, text: impl Into<Cow<'a, str>>) -> Index {
+    pub(crate) fn text(&mut self, text: impl Into<Cow<'a, str>>) -> EntryNumber {
         self.texts.insert_full(text.into()).0
     }
 
     /// Number of a stack; 0 where nothing is known of it.
-    pub(crate) fn stack(&mut self, stack_id: i64) -> Index {
+    pub(crate) fn stack(&mut self, stack_id: i64) -> EntryNumber {
         if let Some(&index) = self.known.get(&stack_id) {
             return index;
         }
@@ -141,8 +141,8 @@ impl<'a> Dictionary<'a> {
     }
 
     /// Number of the location of the frames of one address.
-    fn location(&mut self, frames: &[&'a FrameRow]) -> Index {
-        let mapping = Mapping {
+    fn location(&mut self, frames: &[&'a FrameRow]) -> EntryNumber {
+        let mapping = MappingEntry {
             module: self.text(&*frames[0].module),
             build_id: self.text(frames[0].build_id.as_deref().unwrap_or_default()),
         };
@@ -155,12 +155,12 @@ impl<'a> Dictionary<'a> {
         let lines = named
             .map(|(row, name)| {
                 let file = self.text(row.file.as_deref().unwrap_or_default());
-                let function = Function { name: self.text(name), file };
+                let function = FunctionEntry { name: self.text(name), file };
                 let function = self.functions.insert_full(function).0;
-                Line { function, number: row.line.unwrap_or(0) }
+                LineEntry { function, number: row.line.unwrap_or(0) }
             })
             .collect();
-        self.locations.insert_full(Location { mapping, address, lines }).0
+        self.locations.insert_full(LocationEntry { mapping, address, lines }).0
     }
 
     /// What is known of each mapping by its locations.
@@ -177,7 +177,7 @@ impl<'a> Dictionary<'a> {
 }
 
 /// A table that has its empty entry.
-pub(crate) fn table<T: Default + Eq + Hash>() -> Table<T> {
+pub(crate) fn table<T: Default + Eq + Hash>() -> EntryTable<T> {
     std::iter::once(T::default()).collect()
 }
 
@@ -196,7 +196,7 @@ mod tests {
         assert_eq!(dictionary.stack(made::STACK), first);
         // memcpy in copy in main; main alone is the caller of both.
         let leaf = &dictionary.locations[dictionary.stacks[first][0]];
-        let name = |line: &Line| &*dictionary.texts[dictionary.functions[line.function].name];
+        let name = |line: &LineEntry| &*dictionary.texts[dictionary.functions[line.function].name];
         assert_eq!(leaf.lines.iter().map(name).collect::<Vec<_>>(), ["memcpy", "copy"]);
         assert_eq!(dictionary.stacks[first][1], dictionary.stacks[second][1]);
         assert_eq!(dictionary.texts.iter().filter(|text| **text == "/bin/checkout").count(), 1);

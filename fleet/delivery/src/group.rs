@@ -85,9 +85,9 @@ pub(crate) fn mean_period(rows: &[&SampleRow]) -> i64 {
 
 /// For how long events were recorded in each bin.
 #[derive(Debug)]
-pub(crate) struct Recorded<'a>(FxHashMap<(&'a str, Timestamp, &'a str), i64>);
+pub(crate) struct RecordedTimes<'a>(FxHashMap<(&'a str, Timestamp, &'a str), i64>);
 
-impl<'a> Recorded<'a> {
+impl<'a> RecordedTimes<'a> {
     pub(crate) fn new(intervals: &'a [IntervalRow]) -> Self {
         let entry = |row: &'a IntervalRow| ((&*row.host, row.start, &*row.event), row.recorded_us);
         Self(intervals.iter().map(entry).collect())
@@ -113,9 +113,9 @@ mod tests {
     #[test]
     fn a_profile_lasts_as_long_as_its_event_was_recorded() {
         let rows = made::rows();
-        let recorded = Recorded::new(&rows.intervals);
+        let recorded = RecordedTimes::new(&rows.intervals);
         assert_eq!(recorded.us(&rows.samples[0]), made::RECORDED_US);
-        assert_eq!(Recorded::new(&[]).us(&rows.samples[0]), rows.samples[0].bin_us);
+        assert_eq!(RecordedTimes::new(&[]).us(&rows.samples[0]), rows.samples[0].bin_us);
     }
 
     #[test]

@@ -26,8 +26,8 @@ use opentelemetry_proto::tonic::resource::v1;
 use pmuscope_dataset::{Rows, SampleRow};
 use prost::Message as _;
 
-use crate::dictionary::{Dictionary, Frames, Index};
-use crate::group::{self, Recorded, Resource, nanoseconds};
+use crate::dictionary::{Dictionary, EntryNumber, Frames};
+use crate::group::{self, RecordedTimes, Resource, nanoseconds};
 
 mod tables;
 
@@ -54,7 +54,7 @@ pub struct OtlpRequest {
 #[must_use]
 pub fn otlp_requests(rows: &Rows, most_bytes: usize) -> Vec<OtlpRequest> {
     let frames = Frames::new(&rows.frames);
-    let requests = Requests { frames: &frames, recorded: Recorded::new(&rows.intervals) };
+    let requests = Requests { frames: &frames, recorded: RecordedTimes::new(&rows.intervals) };
     let mut all = Vec::new();
     requests.add(&group::sorted(rows), most_bytes, &mut all);
     all
@@ -62,7 +62,7 @@ pub fn otlp_requests(rows: &Rows, most_bytes: usize) -> Vec<OtlpRequest> {
 
 struct Requests<'a> {
     frames: &'a Frames<'a>,
-    recorded: Recorded<'a>,
+    recorded: RecordedTimes<'a>,
 }
 
 impl<'a> Requests<'a> {
@@ -199,7 +199,7 @@ fn value_type<'a>(
 }
 
 /// The format's numbers have 31 bits; tables of a message that has to fit into memory are shorter.
-fn number(index: Index) -> i32 {
+fn number(index: EntryNumber) -> i32 {
     i32::try_from(index).unwrap_or(i32::MAX)
 }
 

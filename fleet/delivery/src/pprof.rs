@@ -14,11 +14,13 @@ use pmuscope_dataset::{Rows, SampleRow, Timestamp};
 use prost::Message as _;
 
 use crate::dictionary::{self, Dictionary, Extent, Frames};
-use crate::group::{self, Recorded, Resource, nanoseconds};
+use crate::group::{self, RecordedTimes, Resource, nanoseconds};
 
 mod message;
 
-use message::{Function, Line, Location, Mapping, Profile, Sample, ValueType};
+use message::{
+    PprofFunction, PprofLine, PprofLocation, PprofMapping, PprofMessage, PprofSample, ValueType,
+};
 
 /// A profile of one bin, and what it is of.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,7 +42,7 @@ pub struct PprofProfile {
 /// Profiles that have the samples of all rows, each once.
 #[must_use]
 pub fn pprof_profiles(rows: &Rows) -> Vec<PprofProfile> {
-    let (frames, recorded) = (Frames::new(&rows.frames), Recorded::new(&rows.intervals));
+    let (frames, recorded) = (Frames::new(&rows.frames), RecordedTimes::new(&rows.intervals));
     let samples = group::sorted(rows);
     let key = |row| (Resource::of(row), group::bin(row), group::event(row));
     samples
@@ -73,7 +75,7 @@ fn labels(of: Resource<'_>) -> Vec<(&'static str, String)> {
 }
 
 /// The profile of samples of one event and bin, of which `us` microseconds were recorded.
-fn profile(samples: &[&SampleRow], frames: &Frames<'_>, us: i64) -> Profile {
+fn profile(samples: &[&SampleRow], frames: &Frames<'_>, us: i64) -> PprofMessage {
     let row = samples[0];
     let name = group::type_name(&row.event);
     let unit = group::unit(&row.weight_unit);
@@ -84,14 +86,14 @@ fn profile(samples: &[&SampleRow], frames: &Frames<'_>, us: i64) -> Profile {
         let stack = dictionary.stack(row.stack_id);
         let locations = dictionary.stacks[stack].iter().map(|&index| index as u64);
         let weight = unit.map(|(scale, _)| row.weight.saturating_mul(scale));
-        Sample {
+        PprofSample {
             location_id: locations.collect(),
             value: std::iter::once(row.samples).chain(weight).collect(),
         }
     };
     let sample = samples.iter().map(sample).collect();
     let sample_type = std::iter::once(number).chain(unit.map(|_| event)).collect();
-    Profile {
+    PprofMessage {
         sample_type,
         sample,
         time_nanos: nanoseconds(row.start.0),
@@ -113,38 +115,41 @@ fn value_type<'a>(
 
 /// What samples point to: a profile that has nothing else. Numbers are those of the dictionary, without the empty
 /// entries.
-fn tables(dictionary: &Dictionary<'_>) -> Profile {
-    let mapping = |(id, (mapping, extent)): (u64, (&dictionary::Mapping, Extent))| Mapping {
-        id,
-        memory_limit: extent.limit,
-        filename: mapping.module as i64,
-        build_id: mapping.build_id as i64,
-        has_functions: extent.has_functions,
-        has_filenames: extent.has_functions,
-        has_line_numbers: extent.has_functions,
-        has_inline_frames: extent.has_functions,
-    };
-    let function = |(id, function): (u64, &dictionary::Function)| Function {
+fn tables(dictionary: &Dictionary<'_>) -> PprofMessage {
+    let mapping =
+        |(id, (mapping, extent)): (u64, (&dictionary::MappingEntry, Extent))| PprofMapping {
+            id,
+            memory_limit: extent.limit,
+            filename: mapping.module as i64,
+            build_id: mapping.build_id as i64,
+            has_functions: extent.has_functions,
+            has_filenames: extent.has_functions,
+            has_line_numbers: extent.has_functions,
+            has_inline_frames: extent.has_functions,
+        };
+    let function = |(id, function): (u64, &dictionary::FunctionEntry)| PprofFunction {
         id,
         name: function.name as i64,
         system_name: function.name as i64,
         filename: function.file as i64,
     };
-    let line =
-        |line: &dictionary::Line| Line { function_id: line.function as u64, line: line.number };
-    let location = |(id, location): (u64, &dictionary::Location)| Location {
+    let line = |line: &dictionary::LineEntry| PprofLine {
+        function_id: line.function as u64,
+        line: line.number,
+    };
+    let location = |(id, location): (u64, &dictionary::LocationEntry)| PprofLocation {
         id,
         mapping_id: location.mapping as u64,
         address: location.address,
         line: location.lines.iter().map(line).collect(),
     };
     let mappings = std::iter::zip(&dictionary.mappings, dictionary.extents());
-    Profile {
+    PprofMessage {
         mapping: (0..).zip(mappings).skip(1).map(mapping).collect(),
         function: (0..).zip(&dictionary.functions).skip(1).map(function).collect(),
         location: (0..).zip(&dictionary.locations).skip(1).map(location).collect(),
         string_table: dictionary.texts.iter().map(|text| text.to_string()).collect(),
-        ..Profile::default()
+        ..PprofMessage::default()
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use datafusion::parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-use pmuscope_dataset::{Location, TABLES};
+use pmuscope_dataset::{DatasetLocation, TABLES};
 
 /// Files whose contents are read as a whole to find the one that is damaged; of more only the ends.
 const READ: usize = 1000;
@@ -39,8 +39,8 @@ pub(crate) fn guarded<T>(work: impl FnOnce() -> T) -> Result<T, String> {
 }
 
 /// The first file of a dataset that cannot be read, if one can be found. Not of an object store: all would be fetched.
-pub(crate) fn damaged(location: &Location) -> Option<PathBuf> {
-    if !matches!(location, Location::Folder(_)) {
+pub(crate) fn damaged(location: &DatasetLocation) -> Option<PathBuf> {
+    if !matches!(location, DatasetLocation::Folder(_)) {
         return None;
     }
     let folders = TABLES.iter().map(|table| PathBuf::from(location.table(table.name)));

@@ -15,7 +15,7 @@ use datafusion::execution::memory_pool::FairSpillPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext, col};
 use futures::StreamExt as _;
-use pmuscope_dataset::{Location, TABLES, TableInfo};
+use pmuscope_dataset::{DatasetLocation, TABLES, TableInfo};
 use pmuscope_store::StoreError;
 use tokio::runtime::Runtime;
 
@@ -41,7 +41,7 @@ pub enum QueryError {
     #[error(
         "{0} holds no dataset: there is no folder v1/samples in it. Try: pmuscope fleet import --to {0} FILE"
     )]
-    NoDataset(Location),
+    NoDataset(DatasetLocation),
     /// An object store.
     #[error("cannot read {0}")]
     Store(#[from] StoreError),
@@ -117,7 +117,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`QueryError::NoDataset`] if there is none.
-    pub fn open(location: &Location) -> Result<Self, QueryError> {
+    pub fn open(location: &DatasetLocation) -> Result<Self, QueryError> {
         let dataset = FoundDataset::find(location)?;
         let (runtime, context) = start()?;
         dataset.introduce(&context);

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use datafusion::prelude::SessionContext;
-use pmuscope_dataset::{Location, TABLES};
+use pmuscope_dataset::{DatasetLocation, TABLES};
 use pmuscope_store::S3Store;
 use tokio::runtime::Runtime;
 use url::Url;
@@ -18,7 +18,7 @@ const GIVE_UP: Duration = Duration::from_secs(30);
 /// A dataset that is there.
 #[derive(Debug, Clone)]
 pub struct FoundDataset {
-    location: Location,
+    location: DatasetLocation,
     tables: BTreeSet<String>,
     store: Option<S3Store>,
 }
@@ -28,15 +28,15 @@ impl FoundDataset {
     ///
     /// # Errors
     /// [`QueryError::NoDataset`] if it has no samples; a store that does not answer.
-    pub fn find(location: &Location) -> Result<Self, QueryError> {
+    pub fn find(location: &DatasetLocation) -> Result<Self, QueryError> {
         let runtime = Runtime::new().map_err(QueryError::Start)?;
         let (tables, store) = match location {
-            Location::Folder(_) => {
+            DatasetLocation::Folder(_) => {
                 let is_there = |table: &&str| PathBuf::from(location.table(table)).is_dir();
                 let names = TABLES.iter().map(|table| table.name).filter(is_there);
                 (names.map(str::to_owned).collect(), None)
             }
-            Location::S3(place) => {
+            DatasetLocation::S3(place) => {
                 let store = S3Store::open(place, None, GIVE_UP)?;
                 (runtime.block_on(store.folders("v1"))?, Some(store))
             }
@@ -53,13 +53,15 @@ impl FoundDataset {
 
     /// Where it lies.
     #[must_use]
-    pub fn location(&self) -> &Location {
+    pub fn location(&self) -> &DatasetLocation {
         &self.location
     }
 
     /// Makes its files known to an engine.
     pub(crate) fn introduce(&self, context: &SessionContext) {
-        let (Location::S3(place), Some(store)) = (&self.location, &self.store) else { return };
+        let (DatasetLocation::S3(place), Some(store)) = (&self.location, &self.store) else {
+            return;
+        };
         if let Ok(url) = Url::parse(&format!("s3://{}", place.bucket())) {
             context.register_object_store(&url, store.client());
         }

@@ -1,7 +1,7 @@
 //! SQL that differs from engine to engine: literals, and how files become a table.
 
 use arrow::datatypes::DataType;
-use pmuscope_dataset::{Location, TableInfo, Timestamp};
+use pmuscope_dataset::{DatasetLocation, TableInfo, Timestamp};
 
 /// An engine that reads Parquet files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -51,13 +51,15 @@ impl Dialect {
 
     /// The statement that makes `name` of the files of a table, with the day of each file as `date`.
     #[must_use]
-    pub fn files(self, name: &str, table: &str, location: &Location) -> String {
+    pub fn files(self, name: &str, table: &str, location: &DatasetLocation) -> String {
         let folder = match (self, location) {
             // Its file system for S3 has a name of its own.
-            (Self::Spark, Location::S3(_)) => location.table(table).replacen("s3:", "s3a:", 1),
+            (Self::Spark, DatasetLocation::S3(_)) => {
+                location.table(table).replacen("s3:", "s3a:", 1)
+            }
             _ => location.table(table),
         };
-        let reader = if matches!(location, Location::S3(_)) { "s3" } else { "file" };
+        let reader = if matches!(location, DatasetLocation::S3(_)) { "s3" } else { "file" };
         let all = |end: &str| self.text(&format!("{folder}{end}"));
         match self {
             Self::DataFusion => format!(

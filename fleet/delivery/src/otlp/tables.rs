@@ -12,17 +12,17 @@ const BUILD_ID: &str = "process.executable.build_id.gnu";
 
 pub(super) fn of(mut dictionary: Dictionary<'_>) -> ProfilesDictionary {
     let (mapping_table, attribute_table) = mappings(&mut dictionary);
-    let function = |function: &dictionary::Function| Function {
+    let function = |function: &dictionary::FunctionEntry| Function {
         name_strindex: number(function.name),
         filename_strindex: number(function.file),
         ..Function::default()
     };
-    let line = |line: &dictionary::Line| Line {
+    let line = |line: &dictionary::LineEntry| Line {
         function_index: number(line.function),
         line: line.number,
         column: 0,
     };
-    let location = |location: &dictionary::Location| Location {
+    let location = |location: &dictionary::LocationEntry| Location {
         mapping_index: number(location.mapping),
         address: location.address,
         lines: location.lines.iter().map(line).collect(),
@@ -46,7 +46,7 @@ pub(super) fn of(mut dictionary: Dictionary<'_>) -> ProfilesDictionary {
 fn mappings(dictionary: &mut Dictionary<'_>) -> (Vec<Mapping>, Vec<KeyValueAndUnit>) {
     let mut build_ids = dictionary::table();
     let extents = dictionary.extents();
-    let mapping = |(mapping, extent): (&dictionary::Mapping, &Extent)| Mapping {
+    let mapping = |(mapping, extent): (&dictionary::MappingEntry, &Extent)| Mapping {
         memory_limit: extent.limit,
         filename_strindex: number(mapping.module),
         attribute_indices: match build_ids.insert_full(mapping.build_id).0 {

@@ -4,18 +4,18 @@
 use prost::Message;
 
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct Profile {
+pub(crate) struct PprofMessage {
     /// What the values of all samples are.
     #[prost(message, repeated, tag = "1")]
     pub(crate) sample_type: Vec<ValueType>,
     #[prost(message, repeated, tag = "2")]
-    pub(crate) sample: Vec<Sample>,
+    pub(crate) sample: Vec<PprofSample>,
     #[prost(message, repeated, tag = "3")]
-    pub(crate) mapping: Vec<Mapping>,
+    pub(crate) mapping: Vec<PprofMapping>,
     #[prost(message, repeated, tag = "4")]
-    pub(crate) location: Vec<Location>,
+    pub(crate) location: Vec<PprofLocation>,
     #[prost(message, repeated, tag = "5")]
-    pub(crate) function: Vec<Function>,
+    pub(crate) function: Vec<PprofFunction>,
     /// The first one is empty.
     #[prost(string, repeated, tag = "6")]
     pub(crate) string_table: Vec<String>,
@@ -44,7 +44,7 @@ pub(crate) struct ValueType {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct Sample {
+pub(crate) struct PprofSample {
     /// The innermost first.
     #[prost(uint64, repeated, tag = "1")]
     pub(crate) location_id: Vec<u64>,
@@ -54,7 +54,7 @@ pub(crate) struct Sample {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct Mapping {
+pub(crate) struct PprofMapping {
     #[prost(uint64, tag = "1")]
     pub(crate) id: u64,
     #[prost(uint64, tag = "3")]
@@ -77,7 +77,7 @@ pub(crate) struct Mapping {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct Location {
+pub(crate) struct PprofLocation {
     #[prost(uint64, tag = "1")]
     pub(crate) id: u64,
     #[prost(uint64, tag = "2")]
@@ -86,11 +86,11 @@ pub(crate) struct Location {
     pub(crate) address: u64,
     /// The innermost function first.
     #[prost(message, repeated, tag = "4")]
-    pub(crate) line: Vec<Line>,
+    pub(crate) line: Vec<PprofLine>,
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct Line {
+pub(crate) struct PprofLine {
     #[prost(uint64, tag = "1")]
     pub(crate) function_id: u64,
     #[prost(int64, tag = "2")]
@@ -98,7 +98,7 @@ pub(crate) struct Line {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct Function {
+pub(crate) struct PprofFunction {
     #[prost(uint64, tag = "1")]
     pub(crate) id: u64,
     /// Text.

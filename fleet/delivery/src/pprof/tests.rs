@@ -7,19 +7,19 @@ use proptest::prelude::*;
 use super::*;
 use crate::made;
 
-fn decoded(profile: &PprofProfile) -> Profile {
+fn decoded(profile: &PprofProfile) -> PprofMessage {
     let mut bytes = Vec::new();
     GzDecoder::new(&profile.bytes[..]).read_to_end(&mut bytes).unwrap();
-    Profile::decode(&bytes[..]).unwrap()
+    PprofMessage::decode(&bytes[..]).unwrap()
 }
 
-fn text(profile: &Profile, index: i64) -> &str {
+fn text(profile: &PprofMessage, index: i64) -> &str {
     &profile.string_table[index as usize]
 }
 
 /// Functions of a sample, the innermost first; addresses where there is no name.
-fn functions(profile: &Profile, sample: &Sample) -> Vec<String> {
-    let name = |line: &Line| {
+fn functions(profile: &PprofMessage, sample: &PprofSample) -> Vec<String> {
+    let name = |line: &PprofLine| {
         let function = profile.function.iter().find(|one| one.id == line.function_id).unwrap();
         text(profile, function.name).to_owned()
     };
@@ -31,7 +31,7 @@ fn functions(profile: &Profile, sample: &Sample) -> Vec<String> {
     sample.location_id.iter().flat_map(lines).collect()
 }
 
-fn types(profile: &Profile) -> Vec<(&str, &str)> {
+fn types(profile: &PprofMessage) -> Vec<(&str, &str)> {
     let text_of = |one: &ValueType| (text(profile, one.r#type), text(profile, one.unit));
     profile.sample_type.iter().map(text_of).collect()
 }
@@ -53,13 +53,13 @@ fn an_event_of_a_service_is_a_profile_with_labels_as_columns_are_called() {
 
 #[test]
 fn values_are_the_number_of_samples_and_what_they_stand_for() {
-    let profiles: Vec<Profile> = pprof_profiles(&made::rows()).iter().map(decoded).collect();
+    let profiles: Vec<PprofMessage> = pprof_profiles(&made::rows()).iter().map(decoded).collect();
     let clock = [("cpu_clock_samples", "count"), ("cpu_clock", "nanoseconds")];
     assert_eq!(types(&profiles[0]), clock);
     assert_eq!(types(&profiles[1]), [("cycles_samples", "count"), ("cycles", "count")]);
     assert_eq!(types(&profiles[2]), [("faults_samples", "count")]);
     assert_eq!(text(&profiles[0], profiles[0].default_sample_type), "cpu_clock");
-    let samples = |profile: &Profile| -> Vec<(String, Vec<i64>)> {
+    let samples = |profile: &PprofMessage| -> Vec<(String, Vec<i64>)> {
         let stack = |sample| functions(profile, sample).join(" ");
         profile.sample.iter().map(|sample| (stack(sample), sample.value.clone())).collect()
     };
@@ -89,7 +89,7 @@ fn bins_are_profiles_and_what_is_not_known_has_no_location() {
     let profiles = pprof_profiles(&Rows { samples: vec![next, one], ..Rows::default() });
     assert_eq!((profiles.len(), profiles[0].start), (2, made::START));
     let profile = decoded(&profiles[0]);
-    assert_eq!(profile.sample, [Sample { location_id: Vec::new(), value: vec![4] }]);
+    assert_eq!(profile.sample, [PprofSample { location_id: Vec::new(), value: vec![4] }]);
     assert_eq!(text(&profile, profile.default_sample_type), "faults_samples");
 }
 
