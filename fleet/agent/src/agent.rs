@@ -31,6 +31,8 @@ use crate::spool::{Backlog, Spool, SpoolError};
 /// How often processes are asked what they belong to.
 const READ_EVERY: Duration = Duration::from_secs(1);
 const US_PER_S: i64 = 1_000_000;
+/// Time for a delivery at most: samples of the next bin wait in memory meanwhile.
+const DELIVERY: Duration = Duration::from_secs(60);
 
 /// Why an agent cannot begin or go on.
 #[derive(Debug, thiserror::Error)]
@@ -395,11 +397,11 @@ impl<'a> Agent<'a> {
             (!self.outlets.receivers.is_empty()).then_some(pushed.unpushed as i64);
         let when = agent.start;
         let unkept = self.store(rows, agent, (when, &name), profile.samples())?;
-        let until = Instant::now() + self.config.bin() / 2;
+        let until = Instant::now() + DELIVERY.min(self.config.bin() / 2);
         let delivery = self.spool.deliver(&self.outlets.sinks, until)?;
         let shrunk = self.spool.shrink()?;
         self.state.dropped += shrunk;
-        let undelivered = delivery.errors.iter().map(ToString::to_string);
+        let undelivered = delivery.errors.values().map(ToString::to_string);
         let warnings = undelivered.chain(pushed.warnings).collect();
         let cpu_s = info.cost.user_s + info.cost.system_s;
         let cost = BinCost {

@@ -8,7 +8,7 @@
 //! readers know that all is there. Where it is full the oldest samples are dropped, with their stacks and frames; intervals,
 //! hosts, and what the agent says of itself stay, so that what is missing can be seen.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -58,8 +58,8 @@ pub struct Backlog {
 pub struct Delivery {
     /// Files that all sinks have now.
     pub files: u64,
-    /// Why others have not.
-    pub errors: Vec<SinkError>,
+    /// Why others have not: the last error of each sink that had one, by its number.
+    pub errors: BTreeMap<usize, SinkError>,
 }
 
 /// What a sink gets, while files are delivered.
@@ -162,7 +162,7 @@ impl Spool {
         file: &DatasetFile,
         sinks: &[FileSink],
         states: &mut [SinkState],
-        errors: &mut Vec<SinkError>,
+        errors: &mut BTreeMap<usize, SinkError>,
     ) -> Result<bool, SpoolError> {
         let path = self.root.join(&file.path);
         let mut everywhere = true;
@@ -184,7 +184,7 @@ impl Spool {
                     } else {
                         SinkState::Closed
                     };
-                    errors.push(error);
+                    errors.insert(number, error);
                     everywhere = false;
                 }
                 None => everywhere = false,

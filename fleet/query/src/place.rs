@@ -29,7 +29,6 @@ impl FoundDataset {
     /// # Errors
     /// [`QueryError::NoDataset`] if it has no samples; a store that does not answer.
     pub fn find(location: &DatasetLocation) -> Result<Self, QueryError> {
-        let runtime = Runtime::new().map_err(QueryError::Start)?;
         let (tables, store) = match location {
             DatasetLocation::Folder(_) => {
                 let is_there = |table: &&str| PathBuf::from(location.table(table)).is_dir();
@@ -38,6 +37,7 @@ impl FoundDataset {
             }
             DatasetLocation::S3(place) => {
                 let store = S3Store::open(place, None, GIVE_UP)?;
+                let runtime = Runtime::new().map_err(QueryError::Start)?;
                 (runtime.block_on(store.folders("v1"))?, Some(store))
             }
         };

@@ -84,7 +84,7 @@ fn deliver(spool: &mut Spool, folders: &[&Path]) -> (u64, Vec<String>) {
     let sinks: Vec<FileSink> =
         folders.iter().map(|folder| FolderSink::new(folder).into()).collect();
     let delivery = spool.deliver(&sinks, Instant::now() + Duration::from_secs(60)).unwrap();
-    (delivery.files, delivery.errors.iter().map(ToString::to_string).collect())
+    (delivery.files, delivery.errors.values().map(ToString::to_string).collect())
 }
 
 fn tables(root: &Path) -> BTreeSet<String> {
