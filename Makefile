@@ -141,7 +141,7 @@ need-packages: need-guest-aarch64
 need-test: need-build
 	@scripts/need bash=bash xz-utils=xz
 	@scripts/need --optional linux-perf=perf man-db=man mandoc=mandoc g++=g++ qemu-system-x86=qemu-system-x86_64 \
-		python3=python3 libc6-dbg=/usr/share/doc/libc6-dbg gdb=gdb python3-dbg=python3-dbg zsh=zsh fish=fish
+		python3=python3 libc6-dbg=/usr/share/doc/libc6-dbg gdb=gdb python3-dbg=python3-dbg zsh=zsh fish=fish faketime=faketime
 
 # The kernel that guests run: a test would have to wait for the network.
 need-guests: need-build
