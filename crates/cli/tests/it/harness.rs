@@ -189,6 +189,16 @@ impl Outcome {
         self.status.code().unwrap_or_else(|| 128 + self.status.signal().unwrap_or(0))
     }
 
+    /// Whether perf aborted, which is printed: where another recording on the machine has the kernel put build ids into
+    /// mappings, perf 6.1 dies of its own files.
+    pub(crate) fn is_abort_of_perf(&self) -> bool {
+        let aborts = self.code() == 128 + rustix::process::Signal::ABORT.as_raw();
+        if aborts {
+            eprintln!("skipped: perf script: {self}");
+        }
+        aborts
+    }
+
     /// Fails unless the program ended with `code`.
     #[track_caller]
     pub(crate) fn exits(&self, code: i32) -> &Self {
