@@ -90,7 +90,9 @@ fn bins_are_those_of_the_wall_clock_and_the_last_one_is_kept() {
     // Whole bins but for the first and the last, and nothing between them that is not recorded.
     let recorded = sum(&intervals, "recorded_us");
     let whole = 1_000_000 * intervals.len() as i64;
-    assert!((whole - 2_000_000..=whole).contains(&recorded), "{recorded} of {intervals:?}");
+    // A bin is a hundredth longer or shorter where the clocks are not read at once.
+    let most = whole + whole / 100;
+    assert!((whole - 2_000_000..=most).contains(&recorded), "{recorded} of {intervals:?}");
     assert_eq!(sum(&site.table("sink", "samples"), "samples"), sum(&intervals, "samples"));
 }
 

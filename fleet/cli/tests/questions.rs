@@ -185,7 +185,7 @@ fn past_days_are_merged_and_removed() {
     let (status, _, printed) = run(&["compact", to, "--older-than", "1", "--bin", "86400"]);
     assert_eq!(status, 0, "{printed}");
     assert!(
-        printed.starts_with("2025-11-25: 30 files (") && printed.contains("merged into 5 files"),
+        printed.starts_with("2025-11-25: 36 files (") && printed.contains("merged into 6 files"),
         "{printed}"
     );
     let shares = |text: &str| -> Vec<String> {
@@ -197,6 +197,6 @@ fn past_days_are_merged_and_removed() {
     let (_, _, printed) = run(&["retain", to, "--days", "1", "--dry-run"]);
     assert!(printed.starts_with("2025-11-25: would be removed"), "{printed}");
     let (_, _, printed) = run(&["retain", to, "--days", "1"]);
-    assert!(printed.starts_with("2025-11-25: removed 5 files"), "{printed}");
+    assert!(printed.starts_with("2025-11-25: removed 6 files"), "{printed}");
     fails(&["top", to], "has no samples in this time");
 }
