@@ -40,12 +40,18 @@ const FUNCTIONS: [&str; 6] = ["leaf_one", "leaf_two", "system_calls", "recurse",
 /// the recording is read again, and with them names.
 #[track_caller]
 fn record(scratch: &Scratch, file: &str) {
+    record_with(scratch, file, &[]);
+}
+
+/// The same with more flags.
+#[track_caller]
+fn record_with(scratch: &Scratch, file: &str, more: &[&str]) {
     let source = scratch.path("calls.c");
     fs::write(&source, SOURCE).unwrap();
     let plain = ["-O1", "-fno-omit-frame-pointer", "-fno-optimize-sibling-calls"];
     scratch.run("cc", plain.iter().chain(&["-o", "calls", "calls.c"])).exits(0);
     let args = ["record", "-q", "-B", "-N", "-g", "-e", "cpu-clock", "-F", "2000", "-o", file];
-    scratch.run("perf", args.iter().chain(&["--", "./calls"])).exits(0);
+    scratch.run("perf", args.iter().chain(more).chain(&["--", "./calls"])).exits(0);
 }
 
 fn report(scratch: &Scratch, args: &[&str]) -> Outcome {
@@ -224,7 +230,8 @@ fn need_drawing() -> Option<String> {
 #[track_caller]
 fn drawn() -> Scratch {
     let scratch = Scratch::new();
-    record(&scratch, "a.data");
+    // A map of CPUs over time is of whole machines.
+    record_with(&scratch, "a.data", &["-a"]);
     for file in ["page.html", "graph.svg"] {
         report(&scratch, &["-o", file]).exits(0).prints_nothing();
     }
