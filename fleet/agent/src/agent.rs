@@ -70,7 +70,7 @@ pub enum AgentError {
 /// How long memory above its bound is borne after names were forgotten: if those in use take that much, it would not help.
 const BEAR: Duration = Duration::from_secs(600);
 
-/// What whoever runs an agent wants of it.
+/// What the program that runs an agent wants it to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wish {
     /// Bin after bin.

@@ -1,4 +1,4 @@
-//! How an agent does, for whoever watches over it: a file that is replaced after each bin, and the same text from a socket.
+//! Health of an agent, for monitoring: a file that is replaced after each bin, and the same text from a socket.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -40,7 +40,7 @@ struct HealthText<'a> {
     warnings: &'a [String],
 }
 
-/// Tells how an agent does. Sums are since its start.
+/// Reports the health of an agent. Sums are since its start.
 #[derive(Debug)]
 pub(crate) struct Health {
     file: PathBuf,

@@ -96,6 +96,7 @@ impl SelectArgs {
     pub(crate) fn open(&self) -> anyhow::Result<OpenedDataset> {
         let engine = Engine::open(&self.dataset)?;
         let mut selection = self.selection();
+        engine.keep_sums(&selection)?;
         let chosen = choose_event(&engine, &mut selection)?;
         Ok(OpenedDataset { engine, selection, chosen })
     }

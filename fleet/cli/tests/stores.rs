@@ -71,7 +71,7 @@ fn an_agent_delivers_to_a_store_and_a_folder_alike() {
     assert_eq!(rows, from(folder.to_str().unwrap()));
 }
 
-/// A store that is overloaded, and one whose answers get lost: all comes, and comes once.
+/// A store that is overloaded, and one whose answers get lost: every file is delivered, and delivered once.
 #[test]
 fn a_store_in_trouble_gets_all_later_and_nothing_twice() {
     skip_unless!(need::root().or_else(need::machine_sampling));

@@ -135,7 +135,7 @@ impl Swap {
         &self.new
     }
 
-    /// Puts the new files, which hold `inputs`, in place of the old ones.
+    /// Replaces the old files with the new ones, which hold `inputs`.
     pub(crate) fn finish(self, inputs: &[TableFile]) -> Result<(), CompactionError> {
         let names: String = inputs.iter().map(|file| format!("{}\n", file.name)).collect();
         let list = self.new.join(INPUTS);

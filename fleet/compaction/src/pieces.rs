@@ -17,6 +17,7 @@ use pmuscope_dataset::TableInfo;
 use pmuscope_query::{Engine, QueryError};
 
 use crate::CompactionError;
+use crate::folder;
 use crate::merge::{MergedFiles, merge};
 
 /// Rows of a piece: they take some 500 bytes each until they are merged.
@@ -133,10 +134,8 @@ fn create(folder: &Path) -> Result<(), CompactionError> {
 }
 
 /// Files of a folder.
-fn written(folder: &Path) -> Result<Vec<PathBuf>, CompactionError> {
-    let failed = |source| CompactionError::Io { path: folder.to_owned(), source };
-    let path = |entry: std::io::Result<fs::DirEntry>| Ok(entry.map_err(failed)?.path());
-    fs::read_dir(folder).map_err(failed)?.map(path).collect()
+fn written(folder: &Path) -> Result<impl Iterator<Item = PathBuf>, CompactionError> {
+    Ok(folder::files(folder)?.into_iter().map(|file| file.path))
 }
 
 #[cfg(test)]
@@ -157,18 +156,14 @@ mod tests {
             start: Timestamp(bin * BIN),
             bin_us: BIN,
             host: format!("web-{host}").into(),
-            boot: None,
             service: format!("service-{}", stack_id % 3).into(),
-            version: None,
-            unit: None,
-            container: None,
-            pod: None,
             event: "cpu-clock".into(),
             stack_id,
             samples: 1 + stack_id,
             weight: 1000 * (1 + stack_id),
             weight_unit: Arc::from("us"),
             batch: 1,
+            ..SampleRow::default()
         }
     }
 
@@ -229,8 +224,7 @@ mod tests {
             let to = folder.path().join(format!("{rows}"));
             fs::create_dir(&to).unwrap();
             merge_pieces_of(rows, samples(), &files, 3_600_000_000, &to).unwrap();
-            let mut written = written(&to).unwrap();
-            written.sort();
+            let written: Vec<PathBuf> = written(&to).unwrap().collect();
             let (found, count) = sums(&written);
             assert_eq!(found, expected, "{rows}");
             assert!((whole..=most).contains(&count), "{rows}: {count}");

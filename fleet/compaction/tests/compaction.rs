@@ -24,16 +24,13 @@ fn sample(host: &str, bin: i64, stack_id: i64, samples: i64) -> SampleRow {
         host: host.into(),
         boot: Some("b".into()),
         service: "shop".into(),
-        version: None,
-        unit: None,
-        container: None,
-        pod: None,
         event: "cpu-clock".into(),
         stack_id,
         samples,
         weight: samples * 10_000,
         weight_unit: "us".into(),
         batch: 1,
+        ..SampleRow::default()
     }
 }
 

@@ -302,18 +302,14 @@ mod tests {
             start,
             bin_us: 1,
             host: "h".into(),
-            boot: None,
             service: "s".into(),
-            version: None,
-            unit: None,
-            container: None,
-            pod: None,
             event: "cpu-clock".into(),
             stack_id,
             samples: 1,
             weight: 1,
             weight_unit: "us".into(),
             batch: 1,
+            ..SampleRow::default()
         }
     }
 

@@ -66,7 +66,7 @@ macro_rules! table {
         $($(#[doc = $meaning:literal])+ $field:ident: $type:ty,)+
     ) => {
         $(#[doc = $about])+
-        #[derive(Debug, Clone, PartialEq)]
+        #[derive(Debug, Clone, Default, PartialEq)]
         pub struct $name {
             $($(#[doc = $meaning])+ pub $field: $type,)+
         }

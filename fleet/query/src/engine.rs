@@ -173,6 +173,19 @@ impl Engine {
         Ok(())
     }
 
+    /// Keeps what was recorded in a selection, and the sums of its services, in memory: all questions of a command read these.
+    /// For all later selections that are no wider, whatever their event.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub fn keep_sums(&self, selection: &Selection) -> Result<(), QueryError> {
+        let is_kept = |table: &&TableInfo| matches!(table.name, "services" | "intervals");
+        TABLES
+            .iter()
+            .filter(is_kept)
+            .try_for_each(|table| self.keep(table.name, &selection.rows_of(table)))
+    }
+
     /// Keeps one row of each stack of a selection in memory, for questions about functions: every file has the stacks of
     /// its own samples.
     ///

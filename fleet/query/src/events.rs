@@ -1,7 +1,5 @@
 //! Which event a question is about, where nobody says it.
 
-use pmuscope_dataset::TABLES;
-
 use crate::engine::{Engine, QueryError};
 use crate::selection::{Selection, files};
 
@@ -32,9 +30,6 @@ impl ChosenEvent {
 /// # Errors
 /// Those of the engine.
 pub fn choose_event(engine: &Engine, selection: &mut Selection) -> Result<ChosenEvent, QueryError> {
-    for table in TABLES.iter().filter(|table| matches!(table.name, "services" | "intervals")) {
-        engine.keep(table.name, &selection.rows_of(table))?;
-    }
     engine.select(selection, None)?;
     let recorded = "SELECT event, sum(recorded_us) AS recorded_us, sum(samples) AS samples FROM intervals \
                     GROUP BY event ORDER BY recorded_us DESC, samples DESC, event";

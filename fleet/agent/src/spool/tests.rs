@@ -20,18 +20,14 @@ fn bin(spool: &Spool, number: i64, samples: i64) {
         start,
         bin_us: BIN_US,
         host: host(),
-        boot: None,
         service: "redis".into(),
-        version: None,
-        unit: None,
-        container: None,
-        pod: None,
         event: "cpu-clock".into(),
         stack_id,
         samples: samples / 2,
         weight: samples,
         weight_unit: "us".into(),
         batch: number,
+        ..SampleRow::default()
     };
     let stack = |stack_id| StackRow {
         stack_id,
