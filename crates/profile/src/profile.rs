@@ -175,6 +175,17 @@ impl EventProfile {
     pub fn is_software_clock(&self) -> bool {
         is_software_clock(&self.name)
     }
+
+    /// Whether units are nanoseconds: of a software clock, or time off the CPU.
+    #[must_use]
+    pub fn is_time(&self) -> bool {
+        is_time(&self.name)
+    }
+}
+
+/// [`EventProfile::is_time`] of an event of that name.
+pub(crate) fn is_time(name: &str) -> bool {
+    is_software_clock(name) || crate::waits::EVENTS.contains(&name)
 }
 
 /// [`EventProfile::is_software_clock`] of an event of that name, with modifiers or terms.

@@ -24,6 +24,7 @@ mod error;
 mod mapped;
 mod metadata;
 mod notice;
+pub mod off_cpu;
 mod options;
 mod output;
 mod plan;

@@ -55,7 +55,7 @@ pub use events::{Here, ListView};
 pub use flame::{Flame, FlameLimits, FlatRow, Frame, Legend, Painter, Tint, flame_svg};
 pub use fleet::{
     AnyColumn, AnyTable, AnyValues, FleetChange, FleetDiffView, FleetHead, FleetHost,
-    FleetHostsView, FleetShare, FleetSharesView, FleetSide,
+    FleetHostsView, FleetShare, FleetSharesView, FleetSide, FleetWaitRow, FleetWaitsView,
 };
 pub use guests::guests_text;
 pub use html::{Fact, PageLimits, Summary, html_page};

@@ -6,25 +6,33 @@
 //!                                              └─ the end is wished for ─► AgentEnd::Stopped
 //! ```
 
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use pmuscope_abi::AttrFlags;
 use pmuscope_counters::Host;
 use pmuscope_dataset::{
-    AgentRow, ImportError, ImportOrigin, PROFILE, Rows, Timestamp, file_name, rows,
+    AgentRow, DatasetError, ImportError, ImportOrigin, PROFILE, Rows, Timestamp, rows,
 };
 use pmuscope_delivery::{EndpointError, FileSink, FolderSink, PushSink, S3Sink, SinkError};
 use pmuscope_events::{EventError, MachineCatalog, Sampling as EventSampling, default_event};
 use pmuscope_live::{KnownNames, LiveError, Ticker};
+use pmuscope_machine::child::usage_of_children;
 use pmuscope_machine::{Machine, MachineError, Target};
+use pmuscope_perfdata::reader::ReadError;
+use pmuscope_profile::waits::WaitsError;
 use pmuscope_profile::{GroupBy, Profile, TasksBy};
 use pmuscope_recorder::{CallGraph, FollowOptions, Following, RecorderError, Sampling, follow};
 use pmuscope_symbols::{Options as SymbolOptions, Symbolizer};
 
 use crate::config::{AgentConfig, ConfigError, SinkConfig};
+use crate::delivery_name::DeliveryName;
 use crate::health::Health;
 use crate::rate::{BinCost, next_rate};
+use crate::schedule::{Measured, Schedule};
 use crate::service::Services;
 use crate::spool::{Backlog, Spool, SpoolError};
 
@@ -33,6 +41,9 @@ const READ_EVERY: Duration = Duration::from_secs(1);
 const US_PER_S: i64 = 1_000_000;
 /// Time for a delivery at most: samples of the next bin wait in memory meanwhile.
 const DELIVERY: Duration = Duration::from_secs(60);
+
+/// Part of the budget that samples have whatever recordings of waits take.
+const LEAST_FOR_SAMPLES: f64 = 0.25;
 
 /// Why an agent cannot begin or go on.
 #[derive(Debug, thiserror::Error)]
@@ -65,6 +76,23 @@ pub enum AgentError {
     /// What the configuration says of sinks.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// A recording of waits that cannot be opened.
+    #[error(transparent)]
+    Recording(#[from] ReadError),
+    /// One that cannot be read.
+    #[error(transparent)]
+    Waits(#[from] WaitsError),
+    /// Its rows cannot be written.
+    #[error(transparent)]
+    Dataset(#[from] DatasetError),
+    /// A file or folder.
+    #[error("cannot use {path}: {source}")]
+    Io {
+        /// It.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
 }
 
 /// How long memory above its bound is borne after names were forgotten: if those in use take that much, it would not help.
@@ -120,20 +148,38 @@ pub struct BinReport {
     pub overhead: f64,
     /// Samples per second and CPU from now on, where that has changed.
     pub new_frequency_hz: Option<u64>,
+    /// What a recording of waits had that ended within the bin, in words.
+    pub off_cpu: Option<String>,
 }
 
-/// Records bin after bin as `wish` says, or one bin; each is reported. `dropped` are samples that an earlier configuration
-/// dropped, which the next row counts.
+/// How an agent runs.
+pub struct RunOptions<'a> {
+    /// One bin only.
+    pub once: bool,
+    /// Samples that an earlier configuration dropped, which the next row counts.
+    pub dropped: u64,
+    /// The command that calls [`record_off_cpu`](crate::record_off_cpu) with this configuration and this folder, prints one
+    /// line about it, and ends.
+    pub off_cpu: &'a dyn Fn(&Path) -> Command,
+}
+
+impl std::fmt::Debug for RunOptions<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RunOptions").field("once", &self.once).finish_non_exhaustive()
+    }
+}
+
+/// Records bin after bin as `wish` says, or one bin; each is reported.
 ///
 /// # Errors
 /// [`AgentError`]. What was recorded before is in the spool or delivered.
 pub fn run(
     config: &AgentConfig,
-    once: bool,
-    dropped: u64,
+    how: &RunOptions<'_>,
     wish: &dyn Fn() -> Wish,
     report: &mut dyn FnMut(&BinReport),
 ) -> Result<AgentEnd, AgentError> {
+    let RunOptions { once, dropped, off_cpu } = *how;
     let machine = Machine::host();
     let mut spool = Spool::open(&config.spool.folder, config.spool.max_mib << 20)?;
     let outlets = Outlets::new(config)?;
@@ -148,16 +194,23 @@ pub fn run(
         dropped,
         restarted: None,
         since: BinCost::default(),
+        off_cpu_overhead: 0.0,
     };
-    let mut kept = CarriedOver::new(state, config);
+    let schedule = config.off_cpu.as_ref().map(|off_cpu| Schedule::new(off_cpu, once));
+    let mut kept = CarriedOver::new(state, config, schedule);
     loop {
         let options = options(config, &machine, kept.state.frequency_hz)?;
         let next = follow(options, &Host, &machine, |following| {
             let places = (&mut spool, &outlets);
-            Agent::new(config, &machine, places, following, kept).run(once, wish, report)
+            let agent = Agent::new(config, &machine, places, following, kept);
+            agent.run(once, off_cpu, wish, report)
         })??;
         match next {
-            Next::Ended(ended) => return Ok(ended),
+            Next::Ended(ended) => {
+                // A recording of waits that was under way has ended with its schedule.
+                spool.empty_scratch()?;
+                return Ok(ended);
+            }
             Next::Again(next) => kept = *next,
         }
     }
@@ -224,8 +277,10 @@ struct RunState {
     dropped: u64,
     /// When it forgot names because of its memory.
     restarted: Option<Instant>,
-    /// What recording has cost since the rate was last thought about.
+    /// What recording has cost since the rate was last thought about, without waits.
     since: BinCost,
+    /// What recordings of waits take of the machine, 0 to 1: the last one, over the time until the next.
+    off_cpu_overhead: f64,
 }
 
 /// What outlives events that are opened again: to find all names anew would cost more than a lower rate saves.
@@ -233,17 +288,19 @@ struct CarriedOver {
     state: RunState,
     names: KnownNames,
     services: Services,
+    schedule: Option<Schedule>,
 }
 
 impl CarriedOver {
     /// With nothing known.
-    fn new(state: RunState, config: &AgentConfig) -> Self {
+    fn new(state: RunState, config: &AgentConfig, schedule: Option<Schedule>) -> Self {
         let symbolizer = Symbolizer::new(SymbolOptions { inlined: false });
         let version = config.version.as_deref().map(Arc::from);
         Self {
             state,
             names: KnownNames::new(symbolizer),
             services: Services::new(Machine::host(), version),
+            schedule,
         }
     }
 }
@@ -292,6 +349,9 @@ struct Agent<'a> {
     boot: Option<Arc<str>>,
     cpus: usize,
     state: RunState,
+    schedule: Option<Schedule>,
+    /// CPU time of recordings of waits that have ended, seconds since the start of this process.
+    children_s: f64,
 }
 
 impl<'a> Agent<'a> {
@@ -313,29 +373,42 @@ impl<'a> Agent<'a> {
             boot: machine.boot_id().map(Arc::from),
             cpus: machine.online_cpus().map_or(1, |cpus| cpus.len()),
             state: kept.state,
+            schedule: kept.schedule,
+            children_s: children().0,
         }
     }
 
     fn run(
         mut self,
         once: bool,
+        off_cpu: &dyn Fn(&Path) -> Command,
         wish: &dyn Fn() -> Wish,
         report: &mut dyn FnMut(&BinReport),
     ) -> Result<Next, AgentError> {
+        let scratch = self.spool.scratch();
         loop {
             let bin = self.config.bin();
             let length = if once { bin } else { to_next_bin(self.end_us(), bin) };
             let mut next_read = Instant::now();
-            let services = &mut self.services;
+            let (services, schedule) = (&mut self.services, &mut self.schedule);
             let mut tick = self.ticker.next(length, || {
                 if Instant::now() >= next_read {
                     services.read_new();
                     next_read = Instant::now() + READ_EVERY;
                 }
+                if let Some(schedule) = schedule {
+                    schedule.poll(&|| off_cpu(&scratch));
+                }
                 wish() != Wish::GoOn
             })?;
             let end_us = self.end_us();
-            let bin = self.keep(&mut tick.profile, end_us)?;
+            let off_cpu = self.adopt_waits(once)?;
+            let mut bin = self.keep(&mut tick.profile, end_us)?;
+            match off_cpu {
+                Some(Measured::Done(text)) => bin.off_cpu = Some(text),
+                Some(Measured::Failed(why)) => bin.warnings.push(format!("off-CPU: {why}")),
+                None => {}
+            }
             report(&bin);
             self.services.forget_ended();
             if tick.last || once {
@@ -349,13 +422,28 @@ impl<'a> Agent<'a> {
             if let Some(frequency_hz) = bin.new_frequency_hz {
                 let state = RunState { frequency_hz, ..self.state };
                 let (names, services) = (self.ticker.into_names(), self.services);
-                return Ok(Next::Again(Box::new(CarriedOver { state, names, services })));
+                let schedule = self.schedule;
+                return Ok(Next::Again(Box::new(CarriedOver { state, names, services, schedule })));
             }
             if self.has_to_forget() {
                 let state = RunState { restarted: Some(Instant::now()), ..self.state };
-                return Ok(Next::Again(Box::new(CarriedOver::new(state, self.config))));
+                let kept = CarriedOver::new(state, self.config, self.schedule);
+                return Ok(Next::Again(Box::new(kept)));
             }
         }
+    }
+
+    /// Puts a recording of waits that has ended into the spool; with `wait`, the one that is running.
+    fn adopt_waits(&mut self, wait: bool) -> Result<Option<Measured>, AgentError> {
+        let Some(measured) = self.schedule.as_mut().and_then(|schedule| schedule.ended(wait))
+        else {
+            return Ok(None);
+        };
+        match measured {
+            Measured::Done(_) => self.spool.adopt()?,
+            Measured::Failed(_) => self.spool.empty_scratch()?,
+        }
+        Ok(Some(measured))
     }
 
     /// Whether names take more memory than they may.
@@ -384,15 +472,19 @@ impl<'a> Agent<'a> {
         }
         let info = profile.info().cloned().unwrap_or_default();
         let host: Arc<str> = self.config.host.as_deref().unwrap_or(&info.machine.hostname).into();
-        // Names rise with time, and differ even if the wall clock is set back.
-        let boot = self.boot.as_deref().map_or("-", |id| id.split('-').next().unwrap_or("-"));
-        let name = format!("{}-{boot}-{:020}", file_name(&host), self.ticker.end());
-        let batch = batch(&name);
+        let name = DeliveryName::new(&host, self.boot.as_deref(), self.ticker.end());
+        let (batch, name) = (name.batch(), name.to_string());
+        let (children_s, children_rss) = children();
+        let off_cpu_s = children_s - self.children_s;
+        self.children_s = children_s;
+        let sampling_s = info.cost.user_s + info.cost.system_s;
+        let cpu_s = sampling_s + off_cpu_s;
         let bin = self.config.bin();
         let origin = ImportOrigin { host: Some(Arc::clone(&host)), started: None, bin, batch };
         let rows = rows(profile, &origin, &|task| self.services.identity(task))?;
         let pushed = self.outlets.push(&rows);
-        let mut agent = self.agent_row(profile, &rows, &info, (&host, batch))?;
+        let mut agent = self.agent_row(profile, &rows, cpu_s, (&host, batch))?;
+        agent.off_cpu_rss_bytes = self.schedule.is_some().then_some(children_rss);
         agent.unpushed_samples =
             (!self.outlets.receivers.is_empty()).then_some(pushed.unpushed as i64);
         let when = agent.start;
@@ -403,9 +495,8 @@ impl<'a> Agent<'a> {
         self.state.dropped += shrunk;
         let undelivered = delivery.errors.values().map(ToString::to_string);
         let warnings = undelivered.chain(pushed.warnings).collect();
-        let cpu_s = info.cost.user_s + info.cost.system_s;
-        let cost = BinCost {
-            cpu_s,
+        let sampling = BinCost {
+            cpu_s: sampling_s,
             samples: profile.samples(),
             seconds: info.duration_s,
             cpus: self.cpus,
@@ -421,19 +512,26 @@ impl<'a> Agent<'a> {
             unpushed: pushed.unpushed,
             warnings,
             unkept,
-            overhead: cost.overhead(),
-            new_frequency_hz: self.think_about_rate(&cost),
+            overhead: BinCost { cpu_s, ..sampling }.overhead(),
+            new_frequency_hz: self.think_about_rate(&sampling, off_cpu_s),
+            off_cpu: None,
         })
     }
 
-    /// The rate of the next bins, where it has to change.
-    fn think_about_rate(&mut self, bin: &BinCost) -> Option<u64> {
+    /// The rate of the next bins, where it has to change. A recording of waits costs all at once: it counts over the time until
+    /// the next one.
+    fn think_about_rate(&mut self, bin: &BinCost, off_cpu_s: f64) -> Option<u64> {
+        if let Some(off_cpu) = self.config.off_cpu.filter(|_| off_cpu_s > 0.0) {
+            let until_next = off_cpu.every_seconds as f64 * self.cpus as f64;
+            self.state.off_cpu_overhead = off_cpu_s / until_next;
+        }
         self.state.since.add(bin);
         if self.state.since.seconds < self.config.budget_seconds as f64 {
             return None;
         }
         let since = std::mem::take(&mut self.state.since);
-        let budget = self.config.budget_percent / 100.0;
+        let all = self.config.budget_percent / 100.0;
+        let budget = (all - self.state.off_cpu_overhead).max(all * LEAST_FOR_SAMPLES);
         next_rate(self.state.frequency_hz, self.config.frequency_hz, budget, &since)
     }
 
@@ -464,7 +562,7 @@ impl<'a> Agent<'a> {
         &self,
         profile: &Profile,
         rows: &Rows,
-        info: &pmuscope_perfdata::info::RecordingInfo,
+        cpu_s: f64,
         (host, batch): (&Arc<str>, i64),
     ) -> Result<AgentRow, AgentError> {
         let counts = &profile.aggregate;
@@ -478,13 +576,14 @@ impl<'a> Agent<'a> {
             host: Arc::clone(host),
             boot: self.boot.clone(),
             agent: concat!("pmuscope-fleet ", env!("CARGO_PKG_VERSION")).into(),
-            cpu_us: ((info.cost.user_s + info.cost.system_s) * 1e6) as i64,
+            cpu_us: (cpu_s * 1e6) as i64,
             rss_bytes: own_memory(),
             unidentified_samples: unidentified.map(|cell| cell.samples as i64).sum(),
             dropped_samples: self.state.dropped as i64,
             waiting_files: self.spool.waiting()?.files as i64,
             frequency_hz: Some(self.state.frequency_hz as i64),
             unpushed_samples: None,
+            off_cpu_rss_bytes: None,
             batch,
         })
     }
@@ -505,11 +604,11 @@ fn to_next_bin(at_us: i64, bin: Duration) -> Duration {
     Duration::from_micros((end_us - at_us) as u64)
 }
 
-/// The id of a delivery, from the name of its files.
-fn batch(name: &str) -> i64 {
-    let mut first = [0; 8];
-    first.copy_from_slice(&blake3::hash(name.as_bytes()).as_bytes()[..8]);
-    i64::from_be_bytes(first)
+/// CPU time of the children that have ended, seconds, and the largest memory that one of them had, bytes.
+fn children() -> (f64, i64) {
+    // The call fails only for other kinds of processes (getrusage(2)).
+    let usage = usage_of_children().unwrap_or_default();
+    (usage.user_s + usage.system_s, usage.max_rss_bytes as i64)
 }
 
 /// Memory of this process that is not shared, bytes: `RssAnon` of `/proc/self/status`.
@@ -534,11 +633,5 @@ mod tests {
         assert_eq!((next(100_000_000), next(-100_000_000)), (200_000_000, 100_000_000));
         assert_eq!(near_multiple(296_000_000, bin), 296_000_000);
         assert_eq!(near_multiple(-1, bin), 0);
-    }
-
-    #[test]
-    fn a_delivery_has_the_id_of_its_name() {
-        assert_eq!(batch("web-1-a-1"), batch("web-1-a-1"));
-        assert_ne!(batch("web-1-a-1"), batch("web-1-a-2"));
     }
 }

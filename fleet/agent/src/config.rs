@@ -8,6 +8,8 @@ use serde::Deserialize;
 
 /// Samples per second and CPU that are asked for at most: an agent is there all the time.
 const MOST_HZ: u64 = 1000;
+/// Length of a recording of waits at most, seconds.
+const MOST_OFF_CPU_S: u64 = 600;
 /// Length of a bin, seconds.
 const BINS: std::ops::RangeInclusive<u64> = 1..=86_400;
 
@@ -54,6 +56,11 @@ pub enum ConfigError {
         "sink.s3 = {0}: not an object store. Try: sink.folder for a folder, or s3://BUCKET/PREFIX"
     )]
     NotS3(String),
+    /// Waits are recorded of the whole machine.
+    #[error(
+        "off_cpu and cgroup = {0}: waits are recorded of the whole machine. Try: without one of them"
+    )]
+    OffCpuOfCgroup(String),
     /// The budget.
     #[error("budget_percent = {0}: must be above 0, and 100 at most. Try: 0.5")]
     Budget(f64),
@@ -90,10 +97,51 @@ pub struct AgentConfig {
     /// Version of all services of this host.
     #[serde(default)]
     pub version: Option<String>,
+    /// Record where threads wait, now and then.
+    #[serde(default)]
+    pub off_cpu: Option<OffCpuConfig>,
     /// Where bins wait for delivery.
     pub spool: SpoolConfig,
     /// Where they are delivered.
     pub sink: SinkConfig,
+}
+
+/// Recordings of where threads wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OffCpuConfig {
+    /// Length of a recording, seconds.
+    #[serde(default = "off_cpu_seconds")]
+    pub seconds: u64,
+    /// One in so many seconds, at a moment drawn at random.
+    #[serde(default = "off_cpu_every_seconds")]
+    pub every_seconds: u64,
+    /// Size of a recording at most, MiB: it ends earlier then.
+    #[serde(default = "off_cpu_max_mib")]
+    pub max_mib: u64,
+}
+
+impl Default for OffCpuConfig {
+    fn default() -> Self {
+        Self {
+            seconds: off_cpu_seconds(),
+            every_seconds: off_cpu_every_seconds(),
+            max_mib: off_cpu_max_mib(),
+        }
+    }
+}
+
+fn off_cpu_seconds() -> u64 {
+    10
+}
+
+fn off_cpu_every_seconds() -> u64 {
+    600
+}
+
+/// Some 45,000 switches.
+fn off_cpu_max_mib() -> u64 {
+    16
 }
 
 /// Where bins wait for delivery.
@@ -203,6 +251,21 @@ impl AgentConfig {
         if self.memory_mib == 0 {
             return wrong("memory_mib", 0, "must be 1 or more. Try: 100");
         }
+        if let Some(OffCpuConfig { seconds, every_seconds, max_mib }) = self.off_cpu {
+            if !(1..=MOST_OFF_CPU_S).contains(&seconds) {
+                return wrong("off_cpu.seconds", seconds, "must be 1 to 600. Try: 10");
+            }
+            if every_seconds <= seconds || every_seconds > 86_400 {
+                let why = "must be above off_cpu.seconds, and 86400 at most. Try: 600";
+                return wrong("off_cpu.every_seconds", every_seconds, why);
+            }
+            if max_mib == 0 {
+                return wrong("off_cpu.max_mib", 0, "must be 1 or more. Try: 16");
+            }
+            if let Some(cgroup) = &self.cgroup {
+                return Err(ConfigError::OffCpuOfCgroup(cgroup.clone()));
+            }
+        }
         if self.spool.max_mib == 0 {
             return wrong("spool.max_mib", 0, "must be 1 or more. Try: 1024");
         }
@@ -236,7 +299,9 @@ mod tests {
     fn two_folders_are_enough() {
         let config = read(LEAST).unwrap();
         assert_eq!((config.frequency_hz, config.bin_seconds, config.call_stacks), (19, 300, true));
-        assert_eq!((config.spool.max_mib, config.host), (1024, None));
+        assert_eq!((config.spool.max_mib, config.host, config.off_cpu), (1024, None, None));
+        let off_cpu = read(&format!("off_cpu = {{}}\n{LEAST}")).unwrap().off_cpu.unwrap();
+        assert_eq!((off_cpu.seconds, off_cpu.every_seconds, off_cpu.max_mib), (10, 600, 16));
     }
 
     #[test]
@@ -248,6 +313,11 @@ mod tests {
         fails("frequency_hz = 0", "frequency_hz = 0: must be 1 to 1000");
         fails("bin_seconds = 100000", "bin_seconds = 100000: must be 1 to 86400");
         fails("spool.max_mib = 0", "spool.max_mib = 0: must be 1 or more");
+        fails("off_cpu.seconds = 0", "off_cpu.seconds = 0: must be 1 to 600");
+        fails("off_cpu.every_seconds = 10", "off_cpu.every_seconds = 10: must be above");
+        fails("off_cpu.max_mib = 0", "off_cpu.max_mib = 0: must be 1 or more");
+        fails("off_cpu.hz = 1", "unknown field `hz`");
+        fails("cgroup = '/a'\noff_cpu = {}", "off_cpu and cgroup = /a: waits are");
         fails("frequency = 19", "unknown field `frequency`");
         fails("sink.s3 = 'gs://fleet/a'", "gs://fleet/a: only folders and s3:// are known");
         fails("sink.s3 = 'fleet'", "sink.s3 = fleet: not an object store");

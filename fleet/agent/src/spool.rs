@@ -22,7 +22,10 @@ use pmuscope_delivery::{FileSink, SinkError};
 use rustix::fs::{FlockOperation, flock};
 
 /// Tables that may lose files.
-const DROPPABLE: [&str; 4] = ["samples", "services", "stacks", "frames"];
+const DROPPABLE: [&str; 5] = ["samples", "services", "waits", "stacks", "frames"];
+
+/// The folder of a dataset in the making.
+const SCRATCH: &str = "scratch";
 
 /// What is wrong with a spool.
 #[derive(Debug, thiserror::Error)]
@@ -112,7 +115,45 @@ impl Spool {
         let delivered = BTreeSet::new();
         let spool = Self { root: root.to_owned(), dataset, max_bytes, delivered, _lock: lock };
         spool.remove_unfinished()?;
+        spool.empty_scratch()?;
         Ok(spool)
+    }
+
+    /// A folder for a dataset in the making, which [`Spool::adopt`] takes over.
+    #[must_use]
+    pub fn scratch(&self) -> PathBuf {
+        self.root.join(SCRATCH)
+    }
+
+    /// Takes over the files of the dataset in the scratch folder, whose names no others have, and empties it.
+    ///
+    /// # Errors
+    /// What cannot be moved; the rest stays where it is.
+    pub fn adopt(&self) -> Result<(), SpoolError> {
+        let scratch = Dataset::new(&self.scratch());
+        let files = scratch.files();
+        // Intervals come last here, too: a spool without them has nothing of that dataset.
+        for file in files.map_err(|(path, source)| SpoolError::Io { path, source })? {
+            let to = self.root.join(&file.path);
+            let failed = |source| SpoolError::Io { path: to.clone(), source };
+            to.parent().map_or(Ok(()), fs::create_dir_all).map_err(failed)?;
+            fs::rename(scratch.root().join(&file.path), &to).map_err(failed)?;
+        }
+        self.empty_scratch()
+    }
+
+    /// Removes what is in the scratch folder.
+    ///
+    /// # Errors
+    /// What cannot be removed.
+    pub fn empty_scratch(&self) -> Result<(), SpoolError> {
+        let path = self.scratch();
+        match fs::remove_dir_all(&path) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                Err(SpoolError::Io { path, source })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Adds a bin: rows of all tables, under a name that no other bin has.

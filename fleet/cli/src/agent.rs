@@ -1,17 +1,21 @@
 //! `pmuscope fleet agent`.
 
+use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context as _;
-use pmuscope_agent::{AgentConfig, AgentEnd, AgentError, BinReport, SinkConfig, Wish};
+use pmuscope_agent::{
+    AgentConfig, AgentEnd, AgentError, BinReport, RunOptions, SinkConfig, Wish, record_off_cpu,
+};
 use pmuscope_console::exit::not_possible;
 use pmuscope_console::say;
 use pmuscope_dataset::Dataset;
 use pmuscope_text::number;
+use rustix::process::{Signal, set_parent_process_death_signal};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 /// Flags of `pmuscope fleet agent`.
@@ -32,6 +36,9 @@ pub(crate) struct Args {
     /// Record one bin, deliver nothing, and show what would be delivered
     #[arg(long, conflicts_with = "once")]
     dry_run: bool,
+    /// Record where threads wait, write the rows below this folder, and exit: what an agent runs now and then
+    #[arg(long, value_name = "FOLDER", hide = true, conflicts_with_all = ["once", "dry_run"])]
+    off_cpu_into: Option<PathBuf>,
 }
 
 /// Settings of glibc's allocator, mallopt(3), which it reads at its start only: blocks of 128 KiB or more are given back when they
@@ -54,6 +61,9 @@ fn give_memory_back() {
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     give_memory_back();
     let mut config = AgentConfig::read(&args.config)?;
+    if let Some(into) = &args.off_cpu_into {
+        return off_cpu(&config, into);
+    }
     let (stop, reload) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     for (signal, flag) in [(SIGINT, &stop), (SIGTERM, &stop), (SIGHUP, &reload)] {
         signal_hook::flag::register(signal, Arc::clone(flag))
@@ -65,15 +75,22 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         (false, false) => Wish::GoOn,
     };
     let report = &mut |bin: &BinReport| say!("{}", line(bin));
+    let program = std::env::current_exe().context("cannot find this program")?;
+    let off_cpu = |into: &Path| {
+        let mut command = Command::new(&program);
+        command.args(["agent", "--config"]).arg(&args.config).arg("--off-cpu-into").arg(into);
+        command
+    };
+    let once = args.once || args.dry_run;
+    let mut options = RunOptions { once, dropped: 0, off_cpu: &off_cpu };
     if args.dry_run {
-        return dry_run(config, &wish, report);
+        return dry_run(config, &options, &wish, report);
     }
-    let mut dropped = 0;
     loop {
-        match pmuscope_agent::run(&config, args.once, dropped, &wish, report).map_err(failed)? {
+        match pmuscope_agent::run(&config, &options, &wish, report).map_err(failed)? {
             AgentEnd::Stopped => return Ok(()),
-            AgentEnd::Reload { dropped: uncounted } => {
-                dropped = uncounted;
+            AgentEnd::Reload { dropped } => {
+                options.dropped = dropped;
                 reload.store(false, Ordering::Relaxed);
             }
         }
@@ -85,9 +102,26 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
 }
 
+/// Records where threads wait, beside other programs: those go first. It ends with the agent.
+fn off_cpu(config: &AgentConfig, into: &Path) -> anyhow::Result<()> {
+    set_parent_process_death_signal(Some(Signal::KILL)).context("cannot follow the agent")?;
+    let summary = record_off_cpu(config, into).map_err(failed)?;
+    let mut line = format!(
+        "{} in {}, {} lost",
+        number::counted(summary.waits, "wait"),
+        number::duration(summary.seconds),
+        number::counted(summary.lost, "record"),
+    );
+    for note in &summary.notes {
+        line += &format!("; {note}");
+    }
+    Ok(writeln!(std::io::stdout(), "{line}")?)
+}
+
 /// One bin into a folder that goes away; then what it had.
 fn dry_run(
     mut config: AgentConfig,
+    options: &RunOptions<'_>,
     wish: &dyn Fn() -> Wish,
     report: &mut dyn FnMut(&BinReport),
 ) -> anyhow::Result<()> {
@@ -100,7 +134,7 @@ fn dry_run(
         seconds += bin.seconds;
         report(bin);
     };
-    pmuscope_agent::run(&config, true, 0, wish, report).map_err(failed)?;
+    pmuscope_agent::run(&config, options, wish, report).map_err(failed)?;
     let failed = |(path, error): (PathBuf, std::io::Error)| {
         anyhow::Error::from(error).context(format!("cannot read {}", path.display()))
     };
@@ -155,6 +189,9 @@ fn line(bin: &BinReport) -> String {
     }
     if bin.unpushed > 0 {
         line += &format!(", {} not pushed", number::counted(bin.unpushed, "sample"));
+    }
+    if let Some(off_cpu) = &bin.off_cpu {
+        line += &format!("\noff-CPU: {off_cpu}");
     }
     for why in &bin.warnings {
         line += &format!("\nwarning: {why}");

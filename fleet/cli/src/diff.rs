@@ -78,7 +78,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         None if form.format == Format::Text => ROWS,
         None => MANY_ROWS,
     };
-    let found = diff(&opened.engine, limit, opened.chosen.is_time())?;
+    let found = diff(&opened.engine, limit, opened.chosen.is_cpu_time())?;
     let names = [name(&args.a), name(&args.b)];
     for (side, name) in found.sides.iter().zip(&names) {
         if side.samples == 0 {

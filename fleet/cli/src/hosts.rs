@@ -51,7 +51,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             cpus: host.cpus.map(i64::unsigned_abs),
             recorded_s: host.recorded_us as f64 / 1e6,
             recorded: span_us.map(|span| host.recorded_us as f64 / span as f64),
-            cores: opened.chosen.is_time().then_some(cores),
+            cores: opened.chosen.is_cpu_time().then_some(cores),
             samples: host.samples.unsigned_abs(),
             lost: host.lost.map(i64::unsigned_abs),
             throttled: host.throttled.unsigned_abs(),

@@ -8,12 +8,16 @@ use std::time::Duration;
 use anyhow::Context as _;
 use pmuscope_console::say;
 use pmuscope_dataset::{
-    Dataset, DatasetLocation, ImportOrigin, PROFILE, Rows, TaskIdentity, Timestamp, file_name, rows,
+    Dataset, DatasetLocation, ImportOrigin, PROFILE, Rows, TaskIdentity, Timestamp, file_name,
+    rows, wait_rows,
 };
 use pmuscope_delivery::S3Sink;
-use pmuscope_perfdata::reader::RecordingFile;
+use pmuscope_perfdata::reader::{Reader, RecordingFile};
 use pmuscope_profile::aggregate::Task;
-use pmuscope_profile::{Collected, GroupBy, Profile, Unwinding, available_threads};
+use pmuscope_profile::waits::{Waits, tells_waits};
+use pmuscope_profile::{
+    Collected, Counting, Filter, GroupBy, Profile, Unwinding, available_threads,
+};
 use pmuscope_symbols::{Bundle, Options as SymbolOptions, Symbolizer};
 use pmuscope_text::number;
 
@@ -105,7 +109,8 @@ impl Destination {
 /// Imports a recording; returns what it had, in words.
 fn import(file: &Path, args: &Args, to: &Destination) -> anyhow::Result<String> {
     let recording = RecordingFile::open(file)?;
-    let profile = load(&recording)?;
+    let LoadedRecording { samples, waits } = load(&recording)?;
+    let count = samples.as_ref().map_or(0, Profile::samples);
     let key = key(&recording, args)?;
     let mut first = [0; 8];
     first.copy_from_slice(&key.as_bytes()[..8]);
@@ -122,32 +127,64 @@ fn import(file: &Path, args: &Args, to: &Destination) -> anyhow::Result<String> 
         };
         TaskIdentity { version: args.version.clone(), ..identity }
     };
-    let rows = rows(&profile, &origin, &identify)?;
-    let counts = format!(
-        "{}, {}, {}",
-        number::counted(profile.samples(), "sample"),
-        number::counted(rows.stacks.len() as u64, "stack"),
-        number::counted(rows.samples.len() as u64, "row"),
-    );
+    let mut rows = samples.map_or(Ok(Rows::default()), |one| rows(&one, &origin, &identify))?;
+    let mut counts = vec![number::counted(count, "sample")];
+    if let Some(waits) = waits {
+        rows.append(wait_rows(&waits, &origin, &identify)?);
+        let waits: i64 = rows.waits.iter().map(|row| row.waits).sum();
+        counts.push(number::counted(waits.unsigned_abs(), "wait"));
+    }
+    counts.push(number::counted(rows.stacks.len() as u64, "stack"));
+    counts.push(number::counted((rows.samples.len() + rows.waits.len()) as u64, "row"));
+    let counts = counts.join(", ");
     let Some(host) = rows.hosts.first() else { return Ok(counts) };
     let (when, name) = (host.seen, format!("{}-{}", file_name(&host.host), &key.to_hex()[..16]));
     to.write(rows, when, &name)?;
     Ok(counts)
 }
 
+/// What a recording holds.
+struct LoadedRecording {
+    /// Samples, if any event has some of its own.
+    samples: Option<Profile>,
+    /// Where threads wait, if that was recorded.
+    waits: Option<Waits>,
+}
+
 /// Reads a recording; the symbols of a bundle come first.
-fn load(recording: &RecordingFile) -> anyhow::Result<Profile> {
-    let mut reader = recording.reader()?;
+fn load(recording: &RecordingFile) -> anyhow::Result<LoadedRecording> {
     let mut symbolizer = Symbolizer::new(SymbolOptions { inlined: true });
     if let Some(bundle) = recording.file().map(Bundle::of_file).transpose()?.flatten() {
         symbolizer.use_bundle(bundle);
     }
+    let reader = recording.reader()?;
+    let is_of_waits = tells_waits(reader.events());
+    let waits = is_of_waits
+        .contains(&true)
+        .then(|| Waits::read(recording, Filter::default(), PROFILE, &mut symbolizer))
+        .transpose()?;
+    let samples = (waits.is_none() || is_of_waits.contains(&false))
+        .then(|| samples(reader, is_of_waits, &mut symbolizer))
+        .transpose()?;
+    Ok(LoadedRecording { samples, waits })
+}
+
+/// Samples of the events that do not tell of waits.
+fn samples(
+    mut reader: Reader,
+    is_of_waits: Vec<bool>,
+    symbolizer: &mut Symbolizer,
+) -> anyhow::Result<Profile> {
+    let events =
+        is_of_waits.contains(&true).then(|| is_of_waits.into_iter().map(|tells| !tells).collect());
+    let filter = Filter { events, ..Filter::default() };
     let running = symbolizer.running_kernel();
     let collected = {
         let unwinder = symbolizer.unwinder();
         let unwinding = Unwinding { unwinder: &unwinder, running: &running };
-        let chains = GroupBy { chains: true, ..GroupBy::default() };
-        Collected::read(&mut reader, chains, available_threads(), Some(unwinding))?
+        let apart = GroupBy { chains: true, ..GroupBy::default() };
+        let counting = Counting { apart, filter };
+        Collected::read(&mut reader, counting, available_threads(), Some(unwinding))?
     };
     for (pid, dump) in collected.jit_dumps() {
         symbolizer.add_jit_dump(*pid, dump.clone());

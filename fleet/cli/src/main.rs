@@ -10,6 +10,7 @@ mod select;
 mod shares;
 mod sql;
 mod upkeep;
+mod waits;
 
 use std::process::ExitCode;
 
@@ -56,6 +57,8 @@ enum FleetCommand {
     Report(shares::ReportArgs),
     /// Compare two versions, or any two sides, function by function
     Diff(diff::Args),
+    /// Show what threads wait for, how many at a time, and for how long
+    Waits(waits::Args),
     /// Show what was recorded of each host, and what is missing
     Hosts(hosts::Args),
     /// Put a question in SQL, or print the SQL of a named one for other engines
@@ -85,6 +88,7 @@ fn main() -> ExitCode {
         FleetCommand::Top(args) => shares::top(args),
         FleetCommand::Report(args) => shares::report(args),
         FleetCommand::Diff(args) => diff::run(args),
+        FleetCommand::Waits(args) => waits::run(args),
         FleetCommand::Hosts(args) => hosts::run(args),
         FleetCommand::Sql(args) => sql::run(args),
         FleetCommand::Compact(args) => upkeep::compact(args),

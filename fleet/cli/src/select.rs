@@ -94,8 +94,19 @@ impl SelectArgs {
 
     /// Opens the dataset and chooses the event.
     pub(crate) fn open(&self) -> anyhow::Result<OpenedDataset> {
+        self.open_with(self.selection())
+    }
+
+    /// Opens the dataset for a question about one event only.
+    pub(crate) fn open_for(&self, event: &str) -> anyhow::Result<OpenedDataset> {
+        if let Some(asked) = &self.event {
+            return Err(bad_input(format!("-e {asked}: this question is about {event} only")));
+        }
+        self.open_with(Selection { event: Some(event.to_owned()), ..self.selection() })
+    }
+
+    fn open_with(&self, mut selection: Selection) -> anyhow::Result<OpenedDataset> {
         let engine = Engine::open(&self.dataset)?;
-        let mut selection = self.selection();
         engine.keep_sums(&selection)?;
         let chosen = choose_event(&engine, &mut selection)?;
         Ok(OpenedDataset { engine, selection, chosen })
@@ -180,6 +191,7 @@ impl OpenedDataset {
             lost: coverage.lost(),
             notes,
             no_ci: false,
+            off_cpu: self.chosen.is_off_cpu(),
         }
     }
 

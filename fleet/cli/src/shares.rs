@@ -65,6 +65,16 @@ pub(crate) struct ReportArgs {
     output: OutputArgs<ReportFormats>,
 }
 
+/// How many rows an answer has.
+pub(crate) fn rows(asked: Option<Limit>, form: &Form) -> u64 {
+    match asked {
+        Some(Limit::All) => u64::from(u32::MAX >> 1),
+        Some(Limit::Rows(rows)) => rows as u64,
+        None if form.format == Format::Text => ROWS,
+        None => MANY_ROWS,
+    }
+}
+
 /// How many rows, and what they cost.
 #[derive(Debug, clap::Args)]
 struct RowArgs {
@@ -81,10 +91,17 @@ fn price(text: &str) -> Result<f64, String> {
     price.ok_or_else(|| "use a number that is not negative".to_owned())
 }
 
-/// A column, also those of stacks where `of_stacks`.
+/// A column of samples, also those of stacks where `of_stacks`.
 fn by(of_stacks: bool) -> impl clap::builder::TypedValueParser<Value = ShareBy> {
-    let offered = ShareBy::ALL.into_iter().filter(move |(_, by)| of_stacks || !by.is_of_stacks());
-    let names: Vec<&str> = offered.map(|(name, _)| name).collect();
+    let is_offered = move |by: ShareBy| !by.is_of_waits() && (of_stacks || !by.is_of_stacks());
+    let offered = ShareBy::ALL.into_iter().filter(move |(_, by)| is_offered(*by));
+    column_of(offered.map(|(name, _)| name).collect())
+}
+
+/// One of these columns.
+pub(crate) fn column_of(
+    names: Vec<&'static str>,
+) -> impl clap::builder::TypedValueParser<Value = ShareBy> {
     PossibleValuesParser::new(names).map(|name| {
         let known = ShareBy::ALL.into_iter().find(|(one, _)| *one == name);
         known.map_or(ShareBy::Service, |(_, by)| by)
@@ -149,13 +166,11 @@ struct SharesRequest<'a> {
 impl SharesRequest<'_> {
     fn find(&self, form: &Form) -> anyhow::Result<(OpenedDataset, Shares)> {
         let opened = self.select.open()?;
-        let text = if form.format == Format::Text { ROWS } else { MANY_ROWS };
-        let limit = match self.rows.limit {
-            Some(Limit::All) => u64::from(u32::MAX >> 1),
-            Some(Limit::Rows(rows)) => rows as u64,
-            None => text,
-        };
+        let limit = rows(self.rows.limit, form);
         let is_time = opened.chosen.is_time();
+        if self.rows.price.is_some() && opened.chosen.is_off_cpu() {
+            return Err(bad_input("--price is of CPU time, not of time off the CPU"));
+        }
         if self.by.iter().any(|by| by.is_of_stacks()) && !self.with_callees {
             opened.engine.keep_stacks(&opened.selection)?;
             opened.engine.select(&opened.selection, None)?;

@@ -14,7 +14,7 @@ use arrow::array::AsArray as _;
 use arrow::datatypes::{Int64Type, TimestampMicrosecondType};
 use pmuscope_testkit::need;
 
-use crate::harness::{Busy, Running, Site, counted, files, read, skip_unless, sum, texts};
+use crate::harness::{Busy, Running, Site, counted, files, read, rows, skip_unless, sum, texts};
 
 mod harness;
 
@@ -190,6 +190,43 @@ fn a_full_disk_costs_samples_which_are_counted_and_not_the_agent() {
     let dropped = sum(&site.table("sink", "agent"), "dropped_samples");
     assert!(dropped > 0, "{printed}");
     assert_eq!(delivered + dropped, counted(&printed), "{printed}");
+}
+
+/// Processes that sleep for 20 ms each, one after another: waits whose length is known.
+#[test]
+fn waits_are_recorded_now_and_then_and_delivered_with_their_stacks() {
+    skip_unless!(need::root().or_else(need::machine_sampling));
+    let site = Site::new("bin_seconds = 1\noff_cpu = { seconds = 1, every_seconds = 2 }");
+    let _sleeps = Busy::running("while :; do sleep 0.02; done");
+    let running = Running::start(&site, site.agent(&[]));
+    running.wait_for("waits", |printed| printed.matches("off-CPU: ").count() >= 2);
+    let printed = running.end();
+    site.has_nothing_waiting();
+    let waits =
+        rows(&site.table("sink", "waits"), ["service", "state", "wait", "length_ns", "waits"]);
+    let count = |is: &dyn Fn(&[String; 5]) -> bool| -> i64 {
+        waits.iter().filter(|row| is(row)).map(|row| row[4].parse::<i64>().unwrap()).sum()
+    };
+    // From 2^24 ns on, up to twice that.
+    let sleeps = count(&|[service, _, wait, length_ns, _]| {
+        service == "sleep" && wait.contains("nanosleep") && length_ns == "16777216"
+    });
+    assert!(sleeps > 10, "{sleeps}: {printed}\n{waits:?}");
+    // The same waits have stacks, for flame graphs; samples of the CPU are as they were.
+    let samples = rows(&site.table("sink", "samples"), ["event", "samples"]);
+    let of = |is: &dyn Fn(&str) -> bool| -> i64 {
+        samples.iter().filter(|row| is(&row[0])).map(|row| row[1].parse::<i64>().unwrap()).sum()
+    };
+    let blocked = count(&|[_, state, ..]| state == "blocked");
+    assert_eq!(of(&|event| event == "off-cpu:blocked"), blocked, "{printed}");
+    assert_eq!(of(&|event| !event.starts_with("off-cpu:")), counted(&printed), "{printed}");
+    // A second each at most, of two bins: the rest of the time is not recorded.
+    let recorded = rows(&site.table("sink", "intervals"), ["event", "recorded_us"]);
+    let recorded = recorded.iter().filter(|row| row[0] == "off-cpu:blocked");
+    let recorded: i64 = recorded.map(|row| row[1].parse::<i64>().unwrap()).sum();
+    let mean = recorded / printed.matches("off-CPU: ").count() as i64;
+    assert!((300_000..2_000_000).contains(&mean), "{mean} µs: {printed}");
+    assert!(sum(&site.table("sink", "agent"), "off_cpu_rss_bytes") > 0);
 }
 
 #[test]

@@ -31,9 +31,11 @@ enum Rule {
 /// The rule of a column.
 fn rule(table: &str, column: &str) -> Rule {
     match (table, column) {
-        ("samples" | "services" | "intervals" | "agent", "start") => Rule::Start,
-        ("samples" | "services" | "intervals", "bin_us") => Rule::Length,
-        ("samples" | "services", "samples" | "weight") => Rule::Sum,
+        ("samples" | "services" | "waits" | "intervals" | "agent", "start") => Rule::Start,
+        ("samples" | "services" | "waits" | "intervals", "bin_us") => Rule::Length,
+        ("samples" | "services", "samples" | "weight") | ("waits", "waits" | "time_us") => {
+            Rule::Sum
+        }
         ("intervals", "recorded_us" | "samples" | "lost" | "throttled" | "own_cpu_us") => Rule::Sum,
         // Of an agent, the time that its sums are of.
         (
@@ -45,9 +47,11 @@ fn rule(table: &str, column: &str) -> Rule {
         ("stacks", "stack_id") | ("frames", "stack_id" | "depth" | "inline_depth") => Rule::Key,
         // Hosts with symbols name what others do not: the greatest is one of the names.
         ("stacks" | "frames", _) => Rule::Max,
-        (_, "batch" | "cpus" | "recorder" | "rss_bytes" | "waiting_files" | "frequency_hz") => {
-            Rule::Max
-        }
+        (
+            _,
+            "batch" | "cpus" | "recorder" | "rss_bytes" | "off_cpu_rss_bytes" | "waiting_files"
+            | "frequency_hz",
+        ) => Rule::Max,
         _ => Rule::Key,
     }
 }
@@ -172,6 +176,7 @@ mod tests {
             ("services", 2),
             ("frames", 0),
             ("stacks", 0),
+            ("waits", 2),
             ("intervals", 5),
             ("hosts", 0),
             ("agent", 5),

@@ -81,8 +81,13 @@ fn deliver(root: &Path, host: &str, bin: i64) {
     let stacks: Vec<(StackRow, FrameRow)> = (1..=3).map(|id| stack(id, name)).collect();
     let (stacks, frames) = stacks.into_iter().unzip();
     let sum = samples.iter().map(|row| row.samples).sum();
-    let rows =
-        Rows { samples, frames, stacks, intervals: vec![interval(host, bin, sum)], hosts: vec![] };
+    let rows = Rows {
+        samples,
+        frames,
+        stacks,
+        intervals: vec![interval(host, bin, sum)],
+        ..Rows::default()
+    };
     let when = Timestamp(DAY + bin * BIN_US);
     Dataset::new(root).write_all(rows, when, &format!("{host}-{bin:04}")).unwrap();
 }

@@ -5,6 +5,8 @@
 //!           ├─ stacks that were hit ─────────────────► stacks, frames: once per import
 //!           ├─ what was recorded, lost and used ─────► intervals
 //!           └─ the machine ──────────────────────────► hosts
+//!  Waits ───┬─ their profile, by time off the CPU ───► all of these
+//!           └─ lengths by what waits ────────────────► waits
 //! ```
 
 use std::collections::BTreeMap;
@@ -18,10 +20,13 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use self::stacks::StackRows;
 use self::time::WallClock;
 use crate::column::Timestamp;
-use crate::tables::{FrameRow, HostRow, IntervalRow, SampleRow, StackRow};
+use crate::tables::{FrameRow, HostRow, IntervalRow, SampleRow, StackRow, WaitRow};
+
+pub use self::waits::wait_rows;
 
 mod stacks;
 mod time;
+mod waits;
 
 /// What a recording does not say of itself.
 #[derive(Debug, Clone)]
@@ -105,6 +110,8 @@ pub struct Rows {
     pub frames: Vec<FrameRow>,
     /// Of `stacks`.
     pub stacks: Vec<StackRow>,
+    /// Of `waits`.
+    pub waits: Vec<WaitRow>,
     /// Of `intervals`.
     pub intervals: Vec<IntervalRow>,
     /// Of `hosts`.
@@ -124,20 +131,23 @@ pub fn rows(
     origin: &ImportOrigin,
     identify: &dyn Fn(&Task) -> TaskIdentity,
 ) -> Result<Rows, ImportError> {
-    let metadata = &profile.metadata;
-    let recorded = metadata.hostname.as_deref().map(Arc::from);
-    let host = origin.host.clone().or(recorded).ok_or(ImportError::NoHost)?;
-    let boot = profile.info().and_then(|info| info.machine.boot_id.as_deref()).map(Arc::from);
-    let clock = WallClock::of(profile, origin.started).ok_or(ImportError::NoTime)?;
-    let importing = Importing { profile, origin, host, boot, clock };
-    importing.is_of_sane_length()?;
-    let sums = importing.sums(identify);
-    let mut stacks = StackRows::new(profile);
-    let samples = importing.samples(&sums, &mut stacks);
-    let intervals = importing.intervals(&sums);
-    let hosts = vec![importing.host_row()];
-    let (stacks, frames) = stacks.finish();
-    Ok(Rows { samples, frames, stacks, intervals, hosts })
+    Ok(Importing::new(profile, origin, Kind::Samples)?.rows(identify))
+}
+
+impl Rows {
+    /// Adds what another part of the same recording says.
+    pub fn append(&mut self, other: Self) {
+        let known: FxHashSet<i64> = self.stacks.iter().map(|row| row.stack_id).collect();
+        let is_new = |id: i64| !known.contains(&id);
+        self.stacks.extend(other.stacks.into_iter().filter(|row| is_new(row.stack_id)));
+        self.frames.extend(other.frames.into_iter().filter(|row| is_new(row.stack_id)));
+        self.samples.extend(other.samples);
+        self.waits.extend(other.waits);
+        self.intervals.extend(other.intervals);
+        let is_known = |row: &HostRow| self.hosts.contains(row);
+        let hosts: Vec<HostRow> = other.hosts.into_iter().filter(|row| !is_known(row)).collect();
+        self.hosts.extend(hosts);
+    }
 }
 
 /// Samples and their weight.
@@ -155,12 +165,48 @@ struct BinSums {
     by_key: BTreeMap<SumKey, Sum>,
 }
 
+/// What a profile counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Samples of the recording's events.
+    Samples,
+    /// Time off the CPU, made of records of switches: its events are none of the recording's.
+    Waits,
+}
+
 struct Importing<'a> {
     profile: &'a Profile,
     origin: &'a ImportOrigin,
+    kind: Kind,
     host: Arc<str>,
     boot: Option<Arc<str>>,
     clock: WallClock,
+}
+
+impl<'a> Importing<'a> {
+    fn new(
+        profile: &'a Profile,
+        origin: &'a ImportOrigin,
+        kind: Kind,
+    ) -> Result<Self, ImportError> {
+        let recorded = profile.metadata.hostname.as_deref().map(Arc::from);
+        let host = origin.host.clone().or(recorded).ok_or(ImportError::NoHost)?;
+        let boot = profile.info().and_then(|info| info.machine.boot_id.as_deref()).map(Arc::from);
+        let clock = WallClock::of(profile, origin.started).ok_or(ImportError::NoTime)?;
+        let importing = Self { profile, origin, kind, host, boot, clock };
+        importing.is_of_sane_length()?;
+        Ok(importing)
+    }
+
+    fn rows(&self, identify: &dyn Fn(&Task) -> TaskIdentity) -> Rows {
+        let sums = self.sums(identify);
+        let mut stacks = StackRows::new(self.profile);
+        let samples = self.samples(&sums, &mut stacks);
+        let intervals = self.intervals(&sums);
+        let hosts = vec![self.host_row()];
+        let (stacks, frames) = stacks.finish();
+        Rows { samples, frames, stacks, waits: Vec::new(), intervals, hosts }
+    }
 }
 
 impl Importing<'_> {
@@ -300,28 +346,35 @@ impl Importing<'_> {
         (start_us, end_us): (i64, i64),
         is_last: bool,
     ) -> IntervalRow {
-        let (profile, info) = (self.profile, self.profile.info());
-        let event = &profile.events[at];
+        let event = &self.profile.events[at];
         let in_last = |value: u64| if is_last { value } else { 0 };
         let from = bin.max(start_us);
         let until = bin.saturating_add(self.bin_us()).min(end_us);
-        let throttled = info.and_then(|info| info.events.get(event.index as usize));
-        let throttled =
-            throttled.map_or(if at == 0 { profile.throttled } else { 0 }, |e| e.throttled);
-        let own_us = info.map(|info| ((info.cost.user_s + info.cost.system_s) * 1e6) as u64);
+        let (lost, throttled, own_us) = match self.kind {
+            Kind::Samples => {
+                let info = self.profile.info();
+                let throttled = info.and_then(|info| info.events.get(event.index as usize));
+                let of_all = if at == 0 { self.profile.throttled } else { 0 };
+                let own = info.map(|info| ((info.cost.user_s + info.cost.system_s) * 1e6) as u64);
+                (event.lost, throttled.map_or(of_all, |event| event.throttled), own)
+            }
+            // Any record that was lost can have been that of a switch. What it cost is in the rows of samples.
+            Kind::Waits if at == 0 => (Some(self.profile.lost.count), self.profile.throttled, None),
+            Kind::Waits => (Some(0), 0, None),
+        };
         IntervalRow {
             start: Timestamp(bin),
             bin_us: self.bin_us(),
             host: Arc::clone(&self.host),
             boot: self.boot.clone(),
             event: Arc::from(&*event.name),
-            cpus: profile.metadata.cpus.map(i64::from),
+            cpus: self.profile.metadata.cpus.map(i64::from),
             recorded_us: (until - from).max(0),
             samples: signed(samples),
-            lost: event.lost.map(|lost| signed(in_last(lost))),
+            lost: lost.map(|lost| signed(in_last(lost))),
             throttled: signed(in_last(throttled)),
             own_cpu_us: own_us.filter(|_| at == 0).map(|us| signed(in_last(us))),
-            recorder: info.map(|info| Arc::from(&*info.tool)),
+            recorder: self.profile.info().map(|info| Arc::from(&*info.tool)),
             batch: self.origin.batch,
         }
     }
@@ -368,7 +421,7 @@ impl WeightUnit {
         let mean = period.or(event.period.map(|all| all / event.samples.max(1)));
         let scale = match mean.filter(|_| event.by_period || period.is_some()) {
             None => WeightScale::Samples,
-            Some(_) if event.is_software_clock() => WeightScale::Microseconds,
+            Some(_) if event.is_time() => WeightScale::Microseconds,
             Some(MANY..) => WeightScale::Thousands,
             Some(_) => WeightScale::Ones,
         };

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use crate::Dataset;
 
 /// Tables in the order of delivery: `intervals` last, by which readers know that all of a bin is there.
-const ORDER: [&str; 7] = ["frames", "stacks", "hosts", "agent", "services", "samples", "intervals"];
+const ORDER: [&str; 8] =
+    ["frames", "stacks", "hosts", "agent", "services", "samples", "waits", "intervals"];
 
 /// A file of a dataset.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -84,4 +85,19 @@ fn names(folder: &Path) -> Result<Vec<String>, (PathBuf, io::Error)> {
     let name =
         |entry: io::Result<fs::DirEntry>| Ok(entry?.file_name().to_string_lossy().into_owned());
     entries.map(name).collect::<io::Result<_>>().map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::ORDER;
+    use crate::TABLES;
+
+    #[test]
+    fn every_table_is_delivered_and_intervals_last() {
+        let delivered: BTreeSet<&str> = ORDER.into();
+        assert_eq!(delivered, TABLES.iter().map(|table| table.name).collect());
+        assert_eq!(ORDER.last(), Some(&"intervals"));
+    }
 }

@@ -148,6 +148,48 @@ table! {
 }
 
 table! {
+    /// Waits of the threads of one process: how long they were off the CPU, for what, by length, so that hosts add up
+    /// exactly. Their stacks are in `samples`, by the events `off-cpu:…`.
+    WaitRow = "waits", sorted by service, state, start, host;
+    /// Start of the bin in which the recording of waits began.
+    start: Timestamp,
+    /// Length of the bins in which waits were recorded, microseconds.
+    bin_us: i64,
+    /// Host name.
+    host: Arc<str>,
+    /// Id of the boot.
+    boot: Option<Arc<str>>,
+    /// What the process belongs to, as in `samples`.
+    service: Arc<str>,
+    /// Version of the service, by label.
+    version: Option<Arc<str>>,
+    /// Unit of systemd.
+    unit: Option<Arc<str>>,
+    /// Id of the container.
+    container: Option<Arc<str>>,
+    /// UID of the Kubernetes pod.
+    pod: Option<Arc<str>>,
+    /// `blocked` (until it was woken and ran), `preempted`, `new` (created, not yet run) or `unknown` (began before the
+    /// recording).
+    state: Arc<str>,
+    /// Function of the kernel that waits, such as `futex_do_wait`; missing where none waits or it has no name.
+    wait: Option<Arc<str>>,
+    /// Innermost function of the program; missing where it has no name or there is none.
+    function: Option<Arc<str>>,
+    /// Module of that function.
+    module: Option<Arc<str>>,
+    /// Length of these waits: a power of two in nanoseconds, up to the next one; 0 below 1,024. Missing for waits that
+    /// began before the recording or were going on at its end.
+    length_ns: Option<i64>,
+    /// Number of waits.
+    waits: i64,
+    /// Time off the CPU within the recording, microseconds.
+    time_us: i64,
+    /// Id of the import or delivery that brought the row.
+    batch: i64,
+}
+
+table! {
     /// A host, once per boot and file.
     HostRow = "hosts", sorted by host, seen;
     /// When this was true.
@@ -197,6 +239,8 @@ table! {
     frequency_hz: Option<i64>,
     /// Samples that receivers of OTLP or pprof did not take; files have them all the same.
     unpushed_samples: Option<i64>,
+    /// Largest memory of a process that recorded waits, bytes, since the agent began; missing where none is asked for.
+    off_cpu_rss_bytes: Option<i64>,
     /// Id of the delivery.
     batch: i64,
 }
@@ -227,11 +271,12 @@ pub(crate) const fn info<T: TableRow>() -> TableInfo {
 }
 
 /// All tables.
-pub const TABLES: [TableInfo; 7] = [
+pub const TABLES: [TableInfo; 8] = [
     info::<SampleRow>(),
     info::<ServiceRow>(),
     info::<FrameRow>(),
     info::<StackRow>(),
+    info::<WaitRow>(),
     info::<IntervalRow>(),
     info::<HostRow>(),
     info::<AgentRow>(),

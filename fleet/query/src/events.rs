@@ -3,6 +3,9 @@
 use crate::engine::{Engine, QueryError};
 use crate::selection::{Selection, files};
 
+/// How the names of events begin that are time off the CPU.
+const OFF_CPU: &str = "off-cpu:";
+
 /// The event of an answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ChosenEvent {
@@ -19,13 +22,25 @@ pub struct ChosenEvent {
 impl ChosenEvent {
     /// Whether weights are microseconds of CPU time.
     #[must_use]
+    pub fn is_cpu_time(&self) -> bool {
+        self.is_time() && !self.is_off_cpu()
+    }
+
+    /// Whether weights are microseconds, of CPU time or of time off the CPU.
+    #[must_use]
     pub fn is_time(&self) -> bool {
         self.weight_unit.as_deref() == Some("us")
     }
+
+    /// Whether it is about time off the CPU.
+    #[must_use]
+    pub fn is_off_cpu(&self) -> bool {
+        self.event.as_deref().is_some_and(|event| event.starts_with(OFF_CPU))
+    }
 }
 
-/// Narrows a selection to one event, the one that was recorded longest where it names none, and to one unit, and makes
-/// the engine show it.
+/// Narrows a selection to one event, where it names none the one that was recorded longest (time off the CPU only if there
+/// is nothing else), and to one unit, and makes the engine show it.
 ///
 /// # Errors
 /// Those of the engine.
@@ -33,7 +48,9 @@ pub fn choose_event(engine: &Engine, selection: &mut Selection) -> Result<Chosen
     engine.select(selection, None)?;
     let recorded = "SELECT event, sum(recorded_us) AS recorded_us, sum(samples) AS samples FROM intervals \
                     GROUP BY event ORDER BY recorded_us DESC, samples DESC, event";
-    let mut events = engine.rows(recorded)?.texts("event")?.into_iter();
+    let mut events = engine.rows(recorded)?.texts("event")?;
+    events.sort_by_key(|event| event.starts_with(OFF_CPU));
+    let mut events = events.into_iter();
     let mut chosen = ChosenEvent::default();
     if selection.event.is_none() {
         selection.event = events.next();

@@ -21,6 +21,7 @@ mod selection;
 mod shares;
 mod sql;
 mod stacks;
+mod waits;
 
 pub use diff::{FleetDiff, SideChange, SideTotals, diff};
 pub use engine::{Engine, QueryAnswer, QueryError};
@@ -33,3 +34,4 @@ pub use selection::{ColumnFilter, Selection, Sides};
 pub use shares::{Fleet, ShareRow, Shares, shares};
 pub use sql::Dialect;
 pub use stacks::{FleetStacks, stacks};
+pub use waits::{FleetWait, FleetWaits, waits};

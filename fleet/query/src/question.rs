@@ -17,11 +17,15 @@ pub enum ShareBy {
     Function,
     /// Module: a binary or shared library.
     Module,
+    /// Function of the kernel that waits, or why a thread is off the CPU without one.
+    Wait,
+    /// Why threads are off the CPU.
+    State,
 }
 
 impl ShareBy {
     /// All of them, with their names on a command line and in SQL.
-    pub const ALL: [(&'static str, Self); 7] = [
+    pub const ALL: [(&'static str, Self); 9] = [
         ("service", Self::Service),
         ("version", Self::Version),
         ("unit", Self::Unit),
@@ -29,6 +33,8 @@ impl ShareBy {
         ("pod", Self::Pod),
         ("function", Self::Function),
         ("module", Self::Module),
+        ("wait", Self::Wait),
+        ("state", Self::State),
     ];
 
     /// The name of its column.
@@ -42,6 +48,12 @@ impl ShareBy {
     #[must_use]
     pub fn is_of_stacks(self) -> bool {
         matches!(self, Self::Function | Self::Module)
+    }
+
+    /// Whether only waits have it.
+    #[must_use]
+    pub fn is_of_waits(self) -> bool {
+        matches!(self, Self::Wait | Self::State)
     }
 }
 
@@ -66,11 +78,13 @@ pub enum NamedQuestion {
     Stacks,
     /// What agents cost, and what is missing.
     Agents,
+    /// Waits by length.
+    Waits,
 }
 
 impl NamedQuestion {
     /// All of them, with their names.
-    pub const ALL: [(&'static str, Self); 9] = [
+    pub const ALL: [(&'static str, Self); 10] = [
         ("services", Self::Services),
         ("functions", Self::Functions),
         ("total", Self::Total),
@@ -80,6 +94,7 @@ impl NamedQuestion {
         ("sides", Self::Sides),
         ("stacks", Self::Stacks),
         ("agents", Self::Agents),
+        ("waits", Self::Waits),
     ];
 
     /// The text as it is in the repository.
@@ -94,6 +109,7 @@ impl NamedQuestion {
             Self::Sides => include_str!("../questions/sides.sql"),
             Self::Stacks => include_str!("../questions/stacks.sql"),
             Self::Agents => include_str!("../questions/agents.sql"),
+            Self::Waits => include_str!("../questions/waits.sql"),
         }
     }
 

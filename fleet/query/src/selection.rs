@@ -4,11 +4,11 @@
 //!  v1/samples/date=…/*.parquet ─► samples_files ─► samples   the event, times, hosts, services … that were asked for
 //!  v1/services/…              ─► services_files ─► services   the same without stacks; of samples, where there is no such table
 //!  v1/intervals/…              ─► intervals_files ─► intervals   the event, times and hosts: what shares are of
-//!  v1/stacks, frames, agent    ─► …_files ─► stacks, frames, agent
+//!  v1/stacks, frames, waits, agent ─► …_files ─► stacks, frames, waits, agent
 //!                                 samples ─► sides, services ─► service_sides   of a comparison: rows of a and of b
 //! ```
 
-use pmuscope_dataset::{TABLES, TableInfo, Timestamp};
+use pmuscope_dataset::{ColumnInfo, TABLES, TableInfo, Timestamp};
 
 use crate::place::FoundDataset;
 use crate::sql::Dialect;
@@ -199,15 +199,23 @@ fn apart(a: &[ColumnFilter], b: &[ColumnFilter]) -> bool {
 }
 
 /// The columns of a view. Texts that are missing are empty there: engines group and join missing ones in different ways.
+/// A wait without a function is called after its state.
 fn columns(table: &TableInfo) -> Vec<String> {
-    let is_grouped = |name: &str| OF_SAMPLES.contains(&name) && name != "host";
-    let shown = |name: &'static str| match is_grouped(name)
-        && matches!(table.name, "samples" | "services")
-    {
-        true if name != "service" => format!("coalesce({name}, '') AS {name}"),
-        _ => name.to_owned(),
+    let is_grouped = |name: &str| match table.name {
+        "samples" | "services" => OF_SAMPLES.contains(&name),
+        "waits" => OF_SAMPLES.contains(&name) || matches!(name, "function" | "module"),
+        _ => false,
     };
-    (table.columns)().into_iter().map(|column| shown(column.name)).collect()
+    let shown = |column: ColumnInfo| match column.name {
+        "wait" if table.name == "waits" => {
+            "coalesce(wait, concat('[', state, ']')) AS wait".to_owned()
+        }
+        name if is_grouped(name) && column.field.is_nullable() => {
+            format!("coalesce({name}, '') AS {name}")
+        }
+        name => name.to_owned(),
+    };
+    (table.columns)().into_iter().map(shown).collect()
 }
 
 /// The files that a table's rows come from: samples have all that services have, and more rows.

@@ -93,7 +93,7 @@ pub fn shares(
     }
     let recorded = coverage.recorded_us();
     let cores = |by_host: &BTreeMap<&str, i64>| {
-        cores(&recorded, |host| by_host.get(host).copied()).filter(|_| is_time)
+        per_time(&recorded, |host| by_host.get(host).copied()).filter(|_| is_time)
     };
     let rows = rows.iter().map(|(keys, samples, by_host)| ShareRow {
         keys: keys.clone(),
@@ -149,8 +149,8 @@ fn capped(mut share: Estimate) -> Estimate {
     share
 }
 
-/// CPUs in use on all recorded hosts together: what hosts used per time recorded, times the hosts.
-fn cores<'a>(
+/// What hosts used per time recorded, times the hosts: of CPU time, the CPUs in use on all recorded hosts together.
+pub(crate) fn per_time<'a>(
     recorded: &BTreeMap<&'a str, i64>,
     weight: impl Fn(&'a str) -> Option<i64>,
 ) -> Option<Estimate> {

@@ -5,11 +5,11 @@
 use std::sync::Arc;
 
 use pmuscope_dataset::{
-    AgentRow, Dataset, FrameRow, HostRow, IntervalRow, Rows, SampleRow, StackRow, Timestamp,
+    AgentRow, Dataset, FrameRow, IntervalRow, Rows, SampleRow, StackRow, Timestamp, WaitRow,
 };
 use pmuscope_query::{
     ColumnFilter, Dialect, Engine, FoundDataset, NamedQuestion, QueryError, Selection, ShareBy,
-    Sides, choose_event, diff, hosts, shares, stacks,
+    Sides, choose_event, diff, hosts, shares, stacks, waits,
 };
 
 /// 2025-11-25, midnight UTC.
@@ -108,6 +108,7 @@ fn dataset(used: &[Used<'_>]) -> tempfile::TempDir {
             waiting_files: 0,
             frequency_hz: Some(100),
             unpushed_samples: None,
+            off_cpu_rss_bytes: None,
             batch: 1,
         };
         dataset.write(vec![agent], when, &name).unwrap();
@@ -115,8 +116,9 @@ fn dataset(used: &[Used<'_>]) -> tempfile::TempDir {
             samples: own,
             frames: known.iter().flat_map(|(_, frames)| frames.clone()).collect(),
             stacks: known.into_iter().map(|(stack, _)| stack).collect(),
+            waits: vec![wait(&(host, "shop", Some("futex"), Some(1 << 20), 1, 1))],
             intervals: vec![interval(host, bin, samples)],
-            hosts: Vec::<HostRow>::new(),
+            ..Rows::default()
         };
         dataset.write_all(rows, when, &name).unwrap();
     }
@@ -311,11 +313,11 @@ fn printed_statements_make_the_same_views_from_files_alone() {
         let dataset = FoundDataset::find(&folder.path().into()).unwrap();
         Selection::default().views(Dialect::DataFusion, &dataset, None)
     };
-    assert_eq!(views.len(), 14);
+    assert_eq!(views.len(), 16);
     assert!(views[0].contains("LOCATION '") && views[0].contains("/v1/samples/'"), "{}", views[0]);
     // Nobody wrote a row of hosts: engines would refuse the folder that is not there.
     assert!(
-        views[5].contains("hosts_files AS SELECT * FROM (SELECT CAST(NULL AS TIMESTAMP) AS seen")
+        views[6].contains("hosts_files AS SELECT * FROM (SELECT CAST(NULL AS TIMESTAMP) AS seen")
     );
 }
 
@@ -358,4 +360,84 @@ fn a_damaged_file_is_named() {
         Engine::open(&folder.path().into()).unwrap().run("SELECT sum(samples) FROM samples_files");
     let text = error.unwrap_err().to_string();
     assert!(text.contains("a-0.parquet cannot be read") && text.contains("Try: "), "{text}");
+}
+
+/// A wait row: host, service, function of the kernel, length, how many, milliseconds of all.
+type Waited<'a> = (&'a str, &'a str, Option<&'a str>, Option<i64>, i64, i64);
+
+fn wait(&(host, service, wait, length_ns, waits, ms): &Waited<'_>) -> WaitRow {
+    WaitRow {
+        start: Timestamp(DAY),
+        bin_us: BIN_US,
+        host: host.into(),
+        service: service.into(),
+        state: if wait.is_some() { "blocked" } else { "preempted" }.into(),
+        wait: wait.map(Arc::from),
+        function: wait.map(|_| "lock".into()),
+        length_ns,
+        waits,
+        time_us: ms * 1000,
+        batch: 1,
+        ..WaitRow::default()
+    }
+}
+
+#[test]
+fn waits_are_threads_per_time_recorded_with_lengths_of_all_hosts() {
+    let rows: [Waited<'_>; 7] = [
+        ("a", "db", Some("futex"), Some(1 << 20), 99, 2000),
+        ("a", "db", Some("futex"), Some(1 << 23), 1, 1000),
+        ("a", "db", Some("futex"), None, 1, 3000),
+        ("b", "db", Some("futex"), Some(1 << 20), 50, 3000),
+        ("c", "db", Some("futex"), Some(1 << 21), 50, 9000),
+        ("c", "cron", Some("nanosleep"), Some(1 << 29), 1, 1000),
+        ("b", "db", None, Some(0), 7, 1),
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    let dataset = Dataset::new(folder.path());
+    for host in ["a", "b", "c"] {
+        let waits: Vec<WaitRow> = rows.iter().filter(|row| row.0 == host).map(wait).collect();
+        // Ten seconds of the bin were recorded.
+        let event = |event: &str, recorded_us| IntervalRow {
+            event: event.into(),
+            recorded_us,
+            ..interval(host, 0, 100)
+        };
+        let intervals = vec![event("off-cpu:blocked", 10_000_000), event("cpu-clock", BIN_US)];
+        let own = Rows { waits, intervals, ..Rows::default() };
+        dataset.write_all(own, Timestamp(DAY), host).unwrap();
+        // Another event, with less time.
+        let samples = vec![sample(&(host, "db", None, 1, 0, 1000))];
+        let rows = Rows { samples, ..Rows::default() };
+        dataset.write_all(rows, Timestamp(DAY), &format!("{host}-samples")).unwrap();
+    }
+    let engine = Engine::open(&folder.path().into()).unwrap();
+    let mut selection = Selection::default();
+    let chosen = choose_event(&engine, &mut selection).unwrap();
+    assert_eq!(chosen.event.as_deref(), Some("cpu-clock"), "time off the CPU is asked for");
+    assert_eq!(chosen.others, ["off-cpu:blocked"]);
+    let event = Some("off-cpu:blocked".to_owned());
+    engine.select(&Selection { event, ..Selection::default() }, None).unwrap();
+    let found = waits(&engine, &[ShareBy::Service, ShareBy::Wait], 10).unwrap();
+    assert_eq!(found.waits, 209);
+    let [futex, cron, preempted] = &found.rows[..] else { panic!("{found:?}") };
+    assert_eq!(futex.keys, ["db", "futex"]);
+    assert_eq!((futex.waits, futex.hosts, futex.time_us), (201, 3, 18_000_000));
+    // 18 s of waits in 30 s of three hosts: 0.6 threads a host, 1.8 of all.
+    let threads = futex.threads.unwrap();
+    assert!((threads.value - 1.8).abs() < 1e-9 && threads.interval.is_some(), "{threads:?}");
+    assert!((futex.rate.unwrap().value - 20.1).abs() < 1e-9);
+    assert_eq!(futex.lengths.values().sum::<i64>(), 200, "one of unknown length");
+    assert_eq!(
+        (futex.shorter_than_ns(0.5), futex.shorter_than_ns(0.99)),
+        (Some(1 << 21), Some(1 << 22))
+    );
+    assert_eq!(cron.keys, ["cron", "nanosleep"]);
+    assert!(cron.threads.unwrap().interval.is_none(), "one host had it");
+    assert_eq!(preempted.keys, ["db", "[preempted]"]);
+    // Filters are those of samples.
+    let service = ColumnFilter::new("service", vec!["cron".into()]).unwrap();
+    let selection = Selection { conditions: vec![service], ..Selection::default() };
+    engine.select(&selection, None).unwrap();
+    assert_eq!(waits(&engine, &[ShareBy::State], 10).unwrap().waits, 1);
 }

@@ -4,14 +4,12 @@
 use std::path::Path;
 
 use pmuscope_console::exit::{Exit, bad_input};
-use pmuscope_console::output::{Form, Format};
+use pmuscope_console::output::Form;
 use pmuscope_console::say;
-use pmuscope_perfdata::reader::RecordingFile;
 use pmuscope_profile::export::Source;
-use pmuscope_profile::waits::{CollectedWaits, WaitBy, Waits};
-use pmuscope_profile::{Filter, Intervals, Options, Unwinding};
+use pmuscope_profile::waits::{WaitBy, Waits, WaitsError};
+use pmuscope_profile::{Intervals, Options};
 use pmuscope_report::{RowLimits, WaitsView, waits_summary};
-use pmuscope_symbols::Symbolizer;
 
 use super::exports;
 use super::load::{LoadArgs, is_whole};
@@ -36,7 +34,12 @@ pub(super) fn show(
     }
     let recording = load.symbols.open(path)?;
     let mut symbolizer = load.symbols.symbolizer(false, &recording)?;
-    let waits = read(&recording, filter, format, &mut symbolizer)?;
+    // Files have rows of their own.
+    let options = Options { detail: exports::detail(format), ..Options::COUNTS };
+    let waits = match Waits::read(&recording, filter, options, &mut symbolizer) {
+        Err(WaitsError::Read(error)) => return Err(error.into()),
+        other => other.map_err(bad_input)?,
+    };
     let is_there = waits.threads > 0;
     let exit = if is_whole(&waits.profile) && is_there { Exit::Done } else { Exit::Incomplete };
     let file = path.to_string_lossy();
@@ -54,25 +57,4 @@ pub(super) fn show(
     }
     form.show(&view, &exit)?;
     Ok(exit)
-}
-
-fn read(
-    recording: &RecordingFile,
-    filter: Filter,
-    format: Format,
-    symbolizer: &mut Symbolizer,
-) -> anyhow::Result<Waits> {
-    let running = symbolizer.running_kernel();
-    let (collected, reader) = {
-        let unwinder = symbolizer.unwinder();
-        let unwinding = Unwinding { unwinder: &unwinder, running: &running };
-        CollectedWaits::read(recording, filter, Some(unwinding)).map_err(bad_input)?
-    };
-    for (pid, dump) in collected.jit_dumps() {
-        symbolizer.add_jit_dump(*pid, dump.clone());
-    }
-    // Files have rows of their own.
-    let options = Options { detail: exports::detail(format), ..Options::COUNTS };
-    Ok(collected
-        .waits(&reader, &running, options, &mut |requests| symbolizer.resolve_all(requests))?)
 }

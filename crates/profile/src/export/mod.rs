@@ -25,7 +25,7 @@ use flate2::write::GzEncoder;
 use flate2::{Compression, GzBuilder};
 
 use crate::aggregate::{Aggregate, SampleCell};
-use crate::profile::{EventProfile, ModuleSummary, Profile, is_software_clock, with_lost};
+use crate::profile::{EventProfile, ModuleSummary, Profile, is_time, with_lost};
 use crate::timeline::loss::CpuLosses;
 
 /// gzip with a comment in its header that says whose file it is: an output replaces only files of its own kind.
@@ -157,7 +157,7 @@ impl ExportedEvent {
     /// Whether [`ExportedEvent::units`] are nanoseconds: the kernel's clocks, and time off the CPU.
     #[must_use]
     pub fn is_clock(&self) -> bool {
-        is_software_clock(&self.name) || crate::waits::EVENTS.contains(&&*self.name)
+        is_time(&self.name)
     }
 }
 

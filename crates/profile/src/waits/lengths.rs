@@ -8,31 +8,83 @@ const SUB: u64 = 1 << SUB_BITS;
 /// Lengths of waits.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Lengths {
-    /// Bucket and count, in the order of buckets.
-    counts: Vec<(u16, u64)>,
+    /// In the order of buckets.
+    counts: Vec<BucketCount>,
     n: u64,
     longest_ns: u64,
+}
+
+/// Waits of about one length.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct BucketCount {
+    bucket: u16,
+    waits: u64,
+    /// Their lengths together.
+    ns: u64,
+}
+
+/// Waits from one power of two of nanoseconds to the next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LengthRange {
+    /// The power of two, nanoseconds; 0 for everything below [`LengthRange::SHORTEST`].
+    pub from_ns: u64,
+    /// How many.
+    pub waits: u64,
+    /// Their lengths together, nanoseconds.
+    pub ns: u64,
+}
+
+impl LengthRange {
+    /// Shorter waits are not told apart, nanoseconds.
+    pub const SHORTEST: u64 = 1 << 10;
 }
 
 impl Lengths {
     /// Counts one.
     pub(super) fn add(&mut self, ns: u64) {
-        self.add_many(bucket(ns), 1);
+        self.add_many(BucketCount { bucket: bucket(ns), waits: 1, ns });
         self.longest_ns = self.longest_ns.max(ns);
     }
 
     /// Counts all of another.
     pub(super) fn add_all(&mut self, other: &Self) {
-        other.counts.iter().for_each(|&(bucket, count)| self.add_many(bucket, count));
+        other.counts.iter().for_each(|&count| self.add_many(count));
         self.longest_ns = self.longest_ns.max(other.longest_ns);
     }
 
-    fn add_many(&mut self, bucket: u16, count: u64) {
-        self.n += count;
-        match self.counts.binary_search_by_key(&bucket, |&(bucket, _)| bucket) {
-            Ok(at) => self.counts[at].1 += count,
-            Err(at) => self.counts.insert(at, (bucket, count)),
+    fn add_many(&mut self, more: BucketCount) {
+        self.n += more.waits;
+        match self.counts.binary_search_by_key(&more.bucket, |count| count.bucket) {
+            Ok(at) => {
+                let count = &mut self.counts[at];
+                count.waits += more.waits;
+                count.ns = count.ns.saturating_add(more.ns);
+            }
+            Err(at) => self.counts.insert(at, more),
         }
+    }
+
+    /// Waits by powers of two of their length, exactly, the shortest first: what adds up over machines.
+    #[must_use]
+    pub fn ranges(&self) -> Vec<LengthRange> {
+        let mut ranges: Vec<LengthRange> = Vec::new();
+        for count in &self.counts {
+            // No bucket is on both sides of a power of two.
+            let from_ns = match first(count.bucket).checked_ilog2() {
+                Some(power) if 1 << power >= LengthRange::SHORTEST => 1 << power,
+                _ => 0,
+            };
+            match ranges.last_mut().filter(|last| last.from_ns == from_ns) {
+                Some(last) => {
+                    last.waits += count.waits;
+                    last.ns = last.ns.saturating_add(count.ns);
+                }
+                None => {
+                    ranges.push(LengthRange { from_ns, waits: count.waits, ns: count.ns });
+                }
+            }
+        }
+        ranges
     }
 
     /// How many there are.
@@ -57,11 +109,11 @@ impl Lengths {
         }
         let rank = ((part * n).ceil() as u64).clamp(1, self.n);
         let mut seen = 0;
-        let found = self.counts.iter().find(|(_, count)| {
-            seen += count;
+        let found = self.counts.iter().find(|count| {
+            seen += count.waits;
             seen >= rank
         });
-        found.map(|&(bucket, _)| middle(bucket).min(self.longest_ns))
+        found.map(|count| middle(count.bucket).min(self.longest_ns))
     }
 }
 
@@ -71,11 +123,19 @@ fn bucket(ns: u64) -> u16 {
     (u64::from(shift) * SUB + (ns >> shift)) as u16 // 14,591 at most
 }
 
+/// The shortest length of a bucket.
+fn first(bucket: u16) -> u64 {
+    let shift = shift(bucket);
+    (u64::from(bucket) - shift * SUB) << shift
+}
+
 fn middle(bucket: u16) -> u64 {
-    let bucket = u64::from(bucket);
-    let shift = (bucket / SUB).saturating_sub(1);
-    let first = (bucket - shift * SUB) << shift;
-    first + (1 << shift) / 2
+    first(bucket) + (1 << shift(bucket)) / 2
+}
+
+/// How wide a bucket is, as a power of two.
+fn shift(bucket: u16) -> u64 {
+    (u64::from(bucket) / SUB).saturating_sub(1)
 }
 
 #[cfg(test)]
@@ -110,6 +170,25 @@ mod tests {
                     prop_assert!((found as f64 - expected).abs() <= expected / 500.0 + 1e-9);
                 }
             }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn ranges_are_those_of_all_lengths(
+            lengths in proptest::collection::vec(
+                prop_oneof![0_u64..3000, 0_u64..10_000_000_000, any::<u64>()], 0..100),
+        ) {
+            let mut all = Lengths::default();
+            let mut expected = std::collections::BTreeMap::<u64, (u64, u64)>::new();
+            for ns in lengths {
+                all.add(ns);
+                let from = if ns < 1024 { 0 } else { 1 << ns.ilog2() };
+                let sums = expected.entry(from).or_default();
+                *sums = (sums.0 + 1, sums.1.saturating_add(ns));
+            }
+            let found = all.ranges().into_iter().map(|one| (one.from_ns, (one.waits, one.ns)));
+            prop_assert_eq!(found.collect::<Vec<_>>(), expected.into_iter().collect::<Vec<_>>());
         }
     }
 

@@ -19,20 +19,23 @@ mod threads;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use pmuscope_perfdata::reader::{ReadError, Reader};
+use pmuscope_perfdata::reader::{ReadError, Reader, RecordingFile};
 use pmuscope_stats::Interval;
-use pmuscope_symbols::KernelIdentity;
+use pmuscope_symbols::{KernelIdentity, Request, Symbolizer};
 use thiserror::Error;
 
+use crate::aggregate::Task;
 use crate::count::collect::Collected;
+use crate::count::unwinding::Unwinding;
 use crate::facts::{EventFacts, FileFacts};
+use crate::filter::Filter;
 use crate::names::naming::Resolve;
 use crate::profile::{Options, Profile};
 use counter::{KINDS, OfCell, WAKINGS};
 use rows::outside_scheduler;
 
 pub use counter::{WaitSums, Wall};
-pub use lengths::Lengths;
+pub use lengths::{LengthRange, Lengths};
 pub use pass::{CollectedWaits, tells_waits};
 pub use threads::{Broken, OffCpuKind};
 
@@ -150,6 +153,21 @@ pub struct WaitRow {
     pub wakers: Vec<Waker>,
 }
 
+/// Where a task was off the CPU.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WaitPlace<'a> {
+    /// The task.
+    pub task: &'a Task,
+    /// Why it was off the CPU.
+    pub kind: OffCpuKind,
+    /// As [`WaitBy::Wait`].
+    pub wait: WaitKey,
+    /// As [`WaitBy::Function`].
+    pub function: WaitKey,
+    /// What was counted.
+    pub sums: &'a WaitSums,
+}
+
 /// All waits of a recording.
 #[derive(Debug)]
 pub struct Waits {
@@ -173,6 +191,31 @@ pub struct Waits {
     /// By own cell: that of the profile.
     cell_of: Vec<u32>,
     wall_by_block: Vec<u64>,
+}
+
+impl Waits {
+    /// Reads the waits of a recording: threads that `filter` lets pass, with names by `symbolizer`.
+    ///
+    /// # Errors
+    /// [`WaitsError`].
+    pub fn read(
+        recording: &RecordingFile,
+        filter: Filter,
+        options: Options,
+        symbolizer: &mut Symbolizer,
+    ) -> Result<Self, WaitsError> {
+        let running = symbolizer.running_kernel();
+        let (collected, reader) = {
+            let unwinder = symbolizer.unwinder();
+            let unwinding = Unwinding { unwinder: &unwinder, running: &running };
+            CollectedWaits::read(recording, filter, Some(unwinding))?
+        };
+        for (pid, dump) in collected.jit_dumps() {
+            symbolizer.add_jit_dump(*pid, dump.clone());
+        }
+        let resolve = &mut |requests: &[Request<'_>]| symbolizer.resolve_all(requests);
+        Ok(collected.waits(&reader, &running, options, resolve)?)
+    }
 }
 
 impl CollectedWaits {
@@ -202,7 +245,7 @@ impl CollectedWaits {
             state,
             clock: counts.clock.clone(),
             counted: crate::count::collect::CountState::All(vec![counts]),
-            filter: crate::filter::Filter { asked: filter.asked.clone(), ..Default::default() },
+            filter: Filter { asked: filter.asked.clone(), ..Filter::default() },
         };
         let file = FileFacts::of(reader);
         let events = EVENTS.iter().map(|name| EventFacts {

@@ -7,7 +7,7 @@ use pmuscope_stats::{MIN_BLOCKS, Shares};
 use rustc_hash::FxHashMap;
 
 use super::counter::{OfCell, QUEUED, sum};
-use super::{OffCpuKind, WaitBy, WaitKey, WaitRow, WaitSums, Waits, Waker};
+use super::{OffCpuKind, WaitBy, WaitKey, WaitPlace, WaitRow, WaitSums, Waits, Waker};
 use crate::aggregate::LongPhases;
 use crate::aggregate::{AddsTo, CodeFrame, SampleCell, StackId, Stacks};
 use crate::profile::Profile;
@@ -120,6 +120,20 @@ impl Waits {
         });
         self.add_intervals(&mut rows, by, intervals);
         rows
+    }
+
+    /// Every place of every task with what was counted there: the finest that there is.
+    pub fn places(&self) -> impl Iterator<Item = WaitPlace<'_>> {
+        self.cells().filter(|(_, of)| of.sums.waits > 0).filter_map(|(cell, of)| {
+            let kind = kind_of(cell)?;
+            Some(WaitPlace {
+                task: &self.profile.aggregate.tasks[cell.task as usize],
+                kind,
+                wait: self.wait(cell.stack, kind),
+                function: self.function(cell.stack),
+                sums: &of.sums,
+            })
+        })
     }
 
     /// The cells of the profile that own ones count for.

@@ -24,7 +24,7 @@ pub struct FleetHead {
     pub hosts: u64,
     /// Part of the time from the first bin to the last, of all these hosts, that was recorded, 0 to 1.
     pub recorded: Option<f64>,
-    /// Samples in the selection.
+    /// Samples in the selection; waits, where it is about time off the CPU.
     pub samples: u64,
     /// Samples lost on these hosts, of all services; missing where nobody counted.
     pub lost: Option<u64>,
@@ -34,6 +34,9 @@ pub struct FleetHead {
     /// No figure has an interval over hosts.
     #[serde(skip)]
     pub no_ci: bool,
+    /// It is about time off the CPU, which is recorded for some seconds now and then.
+    #[serde(skip)]
+    pub off_cpu: bool,
 }
 
 /// Less of the time recorded than this is worth a warning.
@@ -53,7 +56,7 @@ impl FleetHead {
             "{}, {}, {}, {} lost",
             escape(&self.event),
             counted(self.hosts, "host"),
-            counted(self.samples, "sample"),
+            counted(self.samples, if self.off_cpu { "wait" } else { "sample" }),
             self.lost.map_or("-".to_owned(), count),
         )];
         lines.extend(self.span());
@@ -88,7 +91,8 @@ impl FleetHead {
             );
             notes.push(Note { warning: false, text });
         }
-        if let Some(share) = self.recorded.filter(|&share| share < MUCH_UNRECORDED) {
+        let unrecorded = self.recorded.filter(|&share| share < MUCH_UNRECORDED && !self.off_cpu);
+        if let Some(share) = unrecorded {
             let text = format!(
                 "only {} of the time was recorded on these hosts; the rest is not in any figure",
                 percent(share, 1)
@@ -103,7 +107,7 @@ impl FleetHead {
         let mut facts = vec![
             Fact::new("Event", self.event.clone(), ""),
             Fact::new("Hosts", count(self.hosts), ""),
-            Fact::new("Samples", count(self.samples), ""),
+            Fact::new(if self.off_cpu { "Waits" } else { "Samples" }, count(self.samples), ""),
             Fact::new("Lost", self.lost.map_or("-".to_owned(), count), "of all services")
                 .which_warns(self.lost.is_some_and(|lost| lost > 0)),
         ];

@@ -1,5 +1,5 @@
 //! Answers about all hosts of a fleet, in every form: shares and CPUs by service or function, changes from one side to
-//! another, what was recorded of each host, and rows of any SQL.
+//! another, waits, what was recorded of each host, and rows of any SQL.
 
 mod diff;
 mod head;
@@ -8,9 +8,11 @@ mod share;
 mod table;
 #[cfg(test)]
 mod tests;
+mod waits;
 
 pub use diff::{FleetChange, FleetDiffView, FleetSide};
 pub use head::FleetHead;
 pub use hosts::{FleetHost, FleetHostsView};
 pub use share::{FleetShare, FleetSharesView};
 pub use table::{AnyColumn, AnyTable, AnyValues};
+pub use waits::{FleetWaitRow, FleetWaitsView};

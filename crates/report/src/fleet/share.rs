@@ -16,7 +16,7 @@ use crate::sheet::{Field, NAME, Separator, Sheet};
 /// Kind and version of the result.
 const SCHEMA: &str = "pmuscope/fleet-report/1";
 /// Why there is no interval.
-const FEW_HOSTS: &str = "it needs 3 hosts or more, and 2 that had it";
+pub(super) const FEW_HOSTS: &str = "it needs 3 hosts or more, and 2 that had it";
 /// Hours of a day.
 const DAY: f64 = 24.0;
 
@@ -31,7 +31,7 @@ pub struct FleetShare {
     pub hosts: u64,
     /// Part of the selection, 0 to 1, with its interval over hosts.
     pub share: Option<(f64, Option<Interval>)>,
-    /// CPUs in use, of all hosts together; missing where the event counts no time.
+    /// CPUs in use, of all hosts together, or of time off the CPU the threads; missing where the event counts no time.
     pub cores: Option<(f64, Option<Interval>)>,
 }
 
@@ -46,7 +46,7 @@ pub struct FleetSharesView<'a> {
     pub with_callees: bool,
     /// The largest rows.
     pub rows: &'a [FleetShare],
-    /// All of the selection: CPUs in use.
+    /// All of the selection: CPUs in use, or threads off the CPU.
     pub cores: Option<(f64, Option<Interval>)>,
     /// Price of an hour of a CPU, in whatever money.
     pub price: Option<f64>,
@@ -63,15 +63,21 @@ struct SharesJson<'a> {
     cores: Option<f64>,
     cores_low: Option<f64>,
     cores_high: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    threads: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    threads_low: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    threads_high: Option<f64>,
     rows: Sheet<'a>,
 }
 
 /// An interval for people. It is not symmetric, as ratios are not: its half would mislead.
-fn range<'a>(
-    of: impl Fn(&FleetShare) -> Option<(f64, Option<Interval>)> + 'a,
+pub(super) fn range<'a, R: 'a>(
+    of: impl Fn(&R) -> Option<(f64, Option<Interval>)> + 'a,
     words: impl Fn(f64, f64) -> String + 'a,
-) -> Field<'a, FleetShare> {
-    let text = move |row: &'a FleetShare| {
+) -> Field<'a, R> {
+    let text = move |row: &'a R| {
         let interval = of(row)?.1?;
         Some(words(interval.low, interval.high))
     };
@@ -86,21 +92,22 @@ impl<'a> FleetSharesView<'a> {
             (false, true) => "self",
             (false, false) => "share",
         };
+        let in_use = if self.head.off_cpu { "threads" } else { "cores" };
         let mut fields = vec![
             Field::share("share", |row: &FleetShare| row.share.unwrap_or((0.0, None)))
                 .why(|_| FEW_HOSTS)
                 .for_programs(),
             Field::part("share", |row: &FleetShare| Some(row.share?.0)).head(part).for_people(),
             range(
-                |row| row.share,
+                |row: &FleetShare| row.share,
                 |low, high| format!("{} to {}", fixed(low * 100.0, 2), percent(high, 2)),
             ),
-            Field::estimate("cores", |row: &FleetShare| row.cores).for_programs(),
-            Field::number("cores", |row: &FleetShare| Some(row.cores?.0))
+            Field::estimate(in_use, |row: &FleetShare| row.cores).for_programs(),
+            Field::number(in_use, |row: &FleetShare| Some(row.cores?.0))
                 .only_if_measured()
                 .for_people(),
             range(
-                |row| row.cores,
+                |row: &FleetShare| row.cores,
                 |low, high| format!("{} to {}", significant(low, 2), significant(high, 2)),
             )
             .only_if_measured(),
@@ -110,7 +117,8 @@ impl<'a> FleetSharesView<'a> {
             fields.push(Field::number("cost_per_day", cost).head("cost/day"));
         }
         fields.push(Field::count("hosts", |row: &FleetShare| row.hosts).optional(3));
-        fields.push(Field::count("samples", |row: &FleetShare| row.samples).optional(2));
+        let counted = if self.head.off_cpu { "waits" } else { "samples" };
+        fields.push(Field::count(counted, |row: &FleetShare| row.samples).optional(2));
         for (at, name) in self.by.iter().enumerate() {
             let text =
                 move |row: &'a FleetShare| Some(&*row.keys[at]).filter(|key| !key.is_empty());
@@ -154,21 +162,31 @@ impl Report for FleetSharesView<'_> {
             let ci = interval.map_or("no CI".to_owned(), |of| {
                 format!("95% CI {} to {}", significant(of.low, 3), significant(of.high, 3))
             });
-            out.push_str(&format!("CPUs in use: {} ({ci})\n\n", significant(cores, 3)));
+            let what = if self.head.off_cpu { "threads off the CPU" } else { "CPUs in use" };
+            out.push_str(&format!("{what}: {} ({ci})\n\n", significant(cores, 3)));
         }
         out.push_str(&self.sheet().text(style));
         out
     }
 
     fn json(&self) -> impl Serialize {
-        let interval = self.cores.and_then(|(_, interval)| interval);
+        let (cores, threads) = match self.head.off_cpu {
+            false => (self.cores, None),
+            true => (None, self.cores),
+        };
+        let value = |of: Option<(f64, Option<Interval>)>| Some(of?.0);
+        let low = |of: Option<(f64, Option<Interval>)>| Some(of?.1?.low);
+        let high = |of: Option<(f64, Option<Interval>)>| Some(of?.1?.high);
         SharesJson {
             head: self.head,
             by: self.by,
             with_callees: self.with_callees,
-            cores: self.cores.map(|(cores, _)| cores),
-            cores_low: interval.map(|interval| interval.low),
-            cores_high: interval.map(|interval| interval.high),
+            cores: value(cores),
+            cores_low: low(cores),
+            cores_high: high(cores),
+            threads: value(threads),
+            threads_low: low(threads),
+            threads_high: high(threads),
             rows: self.sheet(),
         }
     }

@@ -21,6 +21,7 @@ fn head(hosts: u64) -> FleetHead {
         lost: Some(7),
         notes: Vec::new(),
         no_ci: false,
+        off_cpu: false,
     }
 }
 
@@ -187,4 +188,90 @@ fn any_rows_keep_their_types() {
     "#);
     assert_eq!(table.delimited(Separator::Tab).unwrap(), "who\tn\tx\na\t-3\t0.5\n\t1000000\t\n");
     assert_eq!(json(&table)["rows"][0]["n"], -3);
+}
+
+#[test]
+fn waits_say_how_many_threads_wait_and_bound_their_lengths() {
+    let rows = [
+        FleetWaitRow {
+            keys: vec!["db".into(), "futex_do_wait".into(), "<b>lock".into()],
+            threads: with(12.5, 10.0, 15.5),
+            rate: with(250.0, 200.0, 310.0),
+            waits: 2500,
+            mean_s: Some(0.05),
+            median_below_s: Some(0.033_554_432),
+            p99_below_s: Some(0.134_217_728),
+            hosts: 3,
+        },
+        FleetWaitRow {
+            keys: vec!["cron".into(), "[preempted]".into(), String::new()],
+            threads: Some((0.0001, None)),
+            rate: Some((0.1, None)),
+            waits: 1,
+            mean_s: Some(0.001),
+            median_below_s: None,
+            p99_below_s: None,
+            hosts: 1,
+        },
+    ];
+    let by = ["service", "wait", "function"];
+    let head = FleetHead {
+        event: "off-cpu:blocked".into(),
+        recorded: Some(0.017),
+        off_cpu: true,
+        ..head(3)
+    };
+    let view = FleetWaitsView { head: &head, by: &by, rows: &rows };
+    insta::assert_snapshot!(view.text(&Style::PLAIN), @"
+    off-cpu:blocked, 3 hosts, 12,345 waits, 7 lost
+    2026-11-26 05:00:00 to 2026-11-26 06:00:00 UTC, 1.7% recorded
+    service shop
+
+     threads    95% CI  waits/s     mean    median      p99  waits  hosts  service  wait           function
+        12.5  10 to 16      250  50.0 ms  <33.6 ms  <134 ms  2,500      3  db       futex_do_wait  <b>lock
+    0.000100         -    0.100  1.00 ms         -        -      1      1  cron     [preempted]    -
+    ");
+    insta::assert_snapshot!(view.delimited(Separator::Comma).unwrap(), @"
+    threads,threads_low,threads_high,waits_per_s,waits_per_s_low,waits_per_s_high,mean_s,median_below_s,p99_below_s,waits,hosts,service,wait,function
+    12.5,10,15.5,250,200,310,0.05,0.033554432,0.134217728,2500,3,db,futex_do_wait,<b>lock
+    0.0001,,,0.1,,,0.001,,,1,1,cron,[preempted],
+    ");
+    assert_eq!(json(&view)["rows"][0]["threads_low"], 10.0);
+    let page = view.page("").unwrap();
+    assert!(page.contains("&lt;b&gt;lock") && !page.contains("<b>lock"));
+}
+
+/// Time off the CPU is of threads, not of CPUs.
+#[test]
+fn shares_of_time_off_the_cpu_are_of_threads() {
+    let rows = [FleetShare {
+        keys: vec!["db".into()],
+        samples: 100,
+        hosts: 3,
+        share: with(1.0, 1.0, 1.0),
+        cores: with(2.0, 1.5, 2.7),
+    }];
+    let head = FleetHead { off_cpu: true, recorded: Some(0.017), ..head(3) };
+    let view = FleetSharesView {
+        head: &head,
+        by: &["service"],
+        with_callees: false,
+        rows: &rows,
+        cores: with(2.0, 1.5, 2.7),
+        price: None,
+        stacks: None,
+    };
+    insta::assert_snapshot!(view.text(&Style::PLAIN), @"
+    cpu-clock, 3 hosts, 12,345 waits, 7 lost
+    2026-11-26 05:00:00 to 2026-11-26 06:00:00 UTC, 1.7% recorded
+    service shop
+
+    threads off the CPU: 2.00 (95% CI 1.50 to 2.70)
+
+      share             95% CI  threads      95% CI  hosts  waits  service
+    100.00%  100.00 to 100.00%     2.00  1.5 to 2.7      3    100  db
+    ");
+    let value = json(&view);
+    assert_eq!((&value["threads"], &value["cores"]), (&2.0.into(), &Value::Null));
+    assert_eq!(value["rows"][0]["threads_high"], 2.7);
 }

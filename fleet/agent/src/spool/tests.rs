@@ -64,6 +64,7 @@ fn bin(spool: &Spool, number: i64, samples: i64) {
         waiting_files: 0,
         frequency_hz: Some(100),
         unpushed_samples: None,
+        off_cpu_rss_bytes: None,
         batch: number,
     };
     let rows = Rows {

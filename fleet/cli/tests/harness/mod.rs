@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use arrow::array::AsArray as _;
 use arrow::datatypes::Int64Type;
+use arrow::util::display::array_value_to_string;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
 macro_rules! skip_unless {
@@ -30,7 +31,12 @@ pub(crate) struct Busy(Child);
 
 impl Busy {
     pub(crate) fn start() -> Self {
-        let endless = ["-c", "while :; do :; done"];
+        Self::running("while :; do :; done")
+    }
+
+    /// A shell that runs this without end.
+    pub(crate) fn running(script: &str) -> Self {
+        let endless = ["-c", script];
         Self(Command::new("sh").args(endless).stdin(Stdio::null()).spawn().unwrap())
     }
 }
@@ -120,6 +126,17 @@ pub(crate) fn read(file: &Path) -> Vec<arrow::array::RecordBatch> {
     let builder = ParquetRecordBatchReaderBuilder::try_new(File::open(file).unwrap());
     let builder = builder.unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     builder.build().unwrap().map(Result::unwrap).collect()
+}
+
+/// These columns of all rows, as texts; a missing value is empty.
+pub(crate) fn rows<const N: usize>(files: &[PathBuf], columns: [&str; N]) -> Vec<[String; N]> {
+    let mut found = Vec::new();
+    for batch in files.iter().flat_map(|file| read(file)) {
+        let arrays = columns.map(|column| batch.column_by_name(column).unwrap());
+        let row = |at| arrays.map(|array| array_value_to_string(array, at).unwrap());
+        found.extend((0..batch.num_rows()).map(row));
+    }
+    found
 }
 
 /// Distinct texts of a column.

@@ -1,15 +1,9 @@
-//! `--off-cpu`: the events that tell where threads wait.
-//!
-//! Each switch is a sample of `context-switches`, taken by the task that leaves its CPU, with its stack; the
-//! same event brings records of leaving, with the mark of those that could have gone on, and of coming back.
-//! Who woke is in samples of `sched:sched_waking`, which are taken by whoever wakes: so it is recorded on the
-//! whole machine, whoever else is.
+//! `--off-cpu`: the events that show where threads wait, as far as the user may record them.
 
-use pmuscope_abi::AttrFlags;
 use pmuscope_console::exit::bad_input;
-use pmuscope_events::{CallGraph, Catalog, Event, Group, MachineCatalog, Sampling, parse};
+use pmuscope_events::{CallGraph, Catalog, Event, Group, MachineCatalog};
 use pmuscope_machine::{Machine, Target};
-use pmuscope_recorder::CallGraph as Chosen;
+use pmuscope_recorder::{CallGraph as Chosen, off_cpu};
 
 use super::events::forbids_kernel;
 
@@ -31,31 +25,22 @@ pub(super) fn events(
     machine: &Machine,
 ) -> anyhow::Result<Waits> {
     let catalog = MachineCatalog::new(machine).map_err(bad_input)?;
-    let event = |text: &str| one(text, &catalog).map_err(bad_input);
     if let Some(level) = forbids_kernel(machine, target) {
-        let mut switches = event("dummy:u")?;
-        switches.attr.flags |= AttrFlags::CONTEXT_SWITCH;
-        switches.call_graph = Some(CallGraph::None);
+        let switches = off_cpu::switches_without_stacks(&catalog).map_err(bad_input)?;
         let missing = format!(
             "recording waits without stacks and wakers, since perf_event_paranoid is {level} and pmuscope has no \
              CAP_PERFMON. Try: sudo; for stacks only, sudo sysctl kernel.perf_event_paranoid=1"
         );
-        return Ok(Waits { switches: alone(switches), wakings: None, missing: vec![missing] });
+        return Ok(Waits { switches, wakings: None, missing: vec![missing] });
     }
-    let mut switches = event("context-switches")?;
-    switches.attr.flags |= AttrFlags::CONTEXT_SWITCH;
-    switches.call_graph = call_graph.of_waits();
+    let switches = off_cpu::switches(&catalog, call_graph.of_waits()).map_err(bad_input)?;
     let wakings = match per_thread {
         true => Err("--per-thread has no ring buffers per CPU. Try: without it".to_owned()),
         false => waking(&catalog, machine),
     };
     let missing = wakings.as_ref().err();
     let missing = missing.map(|why| format!("wakers are not recorded: {why}"));
-    Ok(Waits {
-        switches: alone(switches),
-        missing: missing.into_iter().collect(),
-        wakings: wakings.ok(),
-    })
+    Ok(Waits { switches, missing: missing.into_iter().collect(), wakings: wakings.ok() })
 }
 
 /// How call chains of waits are taken.
@@ -80,20 +65,5 @@ fn waking(catalog: &dyn Catalog, machine: &Machine) -> Result<Event, String> {
              sudo sysctl kernel.perf_event_paranoid=-1"
         ));
     }
-    let mut waking = one("sched:sched_waking", catalog)?;
-    waking.call_graph = Some(CallGraph::FramePointer);
-    Ok(waking)
-}
-
-/// The one event that a text means, sampled each time.
-fn one(text: &str, catalog: &dyn Catalog) -> Result<Event, String> {
-    let groups = parse(text, catalog).map_err(|error| error.to_string())?;
-    let event = groups.into_iter().flat_map(|group| group.events).next();
-    let mut event = event.ok_or_else(|| format!("event {text}: not known"))?;
-    event.sampling = Some(Sampling::Period(1));
-    Ok(event)
-}
-
-fn alone(event: Event) -> Group {
-    Group { name: None, events: vec![event], leader_sampling: false, weak: false, braces: false }
+    off_cpu::wakings(catalog).map_err(|error| error.to_string())
 }

@@ -1,0 +1,139 @@
+//! Where threads of a fleet wait.
+
+use pmuscope_stats::Interval;
+use serde::Serialize;
+
+use super::FleetHead;
+use super::share::{FEW_HOSTS, range};
+use crate::Style;
+use crate::html::PageFrame;
+use crate::markup::html;
+use crate::number::{duration, significant};
+use crate::report::Report;
+use crate::sheet::{Field, NAME, Separator, Sheet};
+
+/// Kind and version of the result.
+const SCHEMA: &str = "pmuscope/fleet-waits/1";
+
+/// A row: waits that have something in common.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FleetWaitRow {
+    /// What they are of, in the order of the columns; empty where it is not known. Foreign text.
+    pub keys: Vec<String>,
+    /// Threads that wait at a time, of all hosts together.
+    pub threads: Option<(f64, Option<Interval>)>,
+    /// Waits per second, of all hosts together.
+    pub rate: Option<(f64, Option<Interval>)>,
+    /// How many were recorded.
+    pub waits: u64,
+    /// Mean time, seconds.
+    pub mean_s: Option<f64>,
+    /// Half of them are shorter than this, seconds.
+    pub median_below_s: Option<f64>,
+    /// 99% of them are shorter than this, seconds; missing where there are too few.
+    pub p99_below_s: Option<f64>,
+    /// Hosts that had any.
+    pub hosts: u64,
+}
+
+/// Waits of a fleet.
+#[derive(Debug)]
+pub struct FleetWaitsView<'a> {
+    /// What it covers.
+    pub head: &'a FleetHead,
+    /// What rows are by: names of columns.
+    pub by: &'a [&'static str],
+    /// The rows with most time.
+    pub rows: &'a [FleetWaitRow],
+}
+
+#[derive(Serialize)]
+struct WaitsJson<'a> {
+    #[serde(flatten)]
+    head: &'a FleetHead,
+    by: &'a [&'static str],
+    rows: Sheet<'a>,
+}
+
+/// An upper bound for people.
+fn below<'a>(
+    name: &'static str,
+    of: impl Fn(&FleetWaitRow) -> Option<f64> + 'a,
+) -> Field<'a, FleetWaitRow> {
+    Field::figure(name, move |row: &'a FleetWaitRow| Some(format!("<{}", duration(of(row)?))))
+        .for_people()
+}
+
+impl<'a> FleetWaitsView<'a> {
+    fn sheet(&self) -> Sheet<'a> {
+        let mut fields = vec![
+            Field::estimate("threads", |row: &FleetWaitRow| row.threads)
+                .why(|_| FEW_HOSTS)
+                .for_programs(),
+            Field::number("threads", |row: &FleetWaitRow| Some(row.threads?.0)).for_people(),
+            range(
+                |row: &FleetWaitRow| row.threads,
+                |low, high| format!("{} to {}", significant(low, 2), significant(high, 2)),
+            ),
+            Field::estimate("waits_per_s", |row: &FleetWaitRow| row.rate).for_programs(),
+            Field::number("waits_per_s", |row: &FleetWaitRow| Some(row.rate?.0))
+                .head("waits/s")
+                .for_people(),
+            Field::seconds("mean_s", |row: &FleetWaitRow| row.mean_s).head("mean"),
+            Field::seconds("median_below_s", |row: &FleetWaitRow| row.median_below_s)
+                .for_programs(),
+            below("median", |row| row.median_below_s),
+            Field::seconds("p99_below_s", |row: &FleetWaitRow| row.p99_below_s).for_programs(),
+            below("p99", |row| row.p99_below_s),
+            Field::count("waits", |row: &FleetWaitRow| row.waits).optional(2),
+            Field::count("hosts", |row: &FleetWaitRow| row.hosts).optional(3),
+        ];
+        for (at, name) in self.by.iter().enumerate() {
+            let text =
+                move |row: &'a FleetWaitRow| Some(&*row.keys[at]).filter(|key| !key.is_empty());
+            let is_function = matches!(*name, "function" | "wait");
+            let field = Field::text(*name, text).wanted(if is_function { NAME } else { 12 });
+            fields.push(match *name {
+                "function" => field.searches(move |row| row.keys[at].clone()),
+                _ => field,
+            });
+        }
+        Sheet::new(fields, self.rows, self.rows.len())
+    }
+}
+
+impl Report for FleetWaitsView<'_> {
+    fn schema(&self) -> &'static str {
+        SCHEMA
+    }
+
+    fn text(&self, style: &Style) -> String {
+        let mut out = String::new();
+        self.head.push_text(&mut out, style);
+        out.push_str(&self.sheet().text(style));
+        out
+    }
+
+    fn json(&self) -> impl Serialize {
+        WaitsJson { head: self.head, by: self.by, rows: self.sheet() }
+    }
+
+    fn delimited(&self, separator: Separator) -> Option<String> {
+        Some(self.sheet().delimited(separator))
+    }
+
+    fn page(&self, commit: &str) -> Option<String> {
+        let body = html! {
+            section class="table-part" {
+                h2 { "Waits by " (self.by.join(", ")) }
+                p class="dim" {
+                    "threads: how many wait at a time, on average, of all hosts together; 95% CIs are over hosts. Lengths are \
+                     known to a power of two, so median and p99 are upper bounds."
+                }
+                (self.sheet().html())
+            }
+        };
+        let summary = self.head.summary("Fleet: waits");
+        Some(PageFrame { schema: SCHEMA, commit }.page(&summary, &body))
+    }
+}
