@@ -69,6 +69,7 @@ pub fn record_off_cpu(config: &AgentConfig, into: &Path) -> Result<OffCpuSummary
     let wakers = without_wakers.map(|error| format!("wakers are not recorded: {error}"));
     let end = match summary.ended {
         EndReason::Interrupted => None,
+        EndReason::MaxSize(_) => Some("it ended early, at off_cpu.max_mib".to_owned()),
         other => Some(other.to_string()),
     };
     Ok(OffCpuSummary {

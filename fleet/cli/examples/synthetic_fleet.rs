@@ -17,7 +17,7 @@ use std::time::Duration;
 use clap::Parser;
 use pmuscope_dataset::{
     AgentRow, Dataset, FrameRow, ImportOrigin, IntervalRow, PROFILE, Rows, SampleRow, StackRow,
-    TaskIdentity, Timestamp, rows,
+    TaskIdentity, Timestamp, WaitRow, rows,
 };
 use pmuscope_perfdata::reader::RecordingFile;
 use pmuscope_profile::{Collected, GroupBy, Unwinding, available_threads};
@@ -62,6 +62,9 @@ struct Args {
     #[arg(required = true)]
     recordings: Vec<PathBuf>,
 }
+
+/// Functions of the kernel that wait; the first has no name.
+const WAITS: [&str; 5] = ["", "futex_do_wait", "do_epoll_wait", "do_nanosleep", "worker_thread"];
 
 /// 2025-11-25, midnight UTC.
 const BEGINS: i64 = 1_764_028_800_000_000;
@@ -232,6 +235,49 @@ impl Host<'_> {
         (rows.collect(), taken)
     }
 
+    /// Waits of ten seconds in a bin: lengths of each function are spread over five powers of two.
+    fn waits(&self, bin: i64) -> Vec<WaitRow> {
+        let mut random = Random(self.args.seed ^ (self.batch as u64) << 32 ^ bin as u64);
+        let mut waits = Vec::new();
+        for service in self.services {
+            for (number, wait) in WAITS.iter().enumerate() {
+                for power in 0..5 {
+                    let waits_of_length = (random.next() % 400) as i64;
+                    let length_ns = 1_i64 << (12 + 3 * number + power);
+                    waits.push(WaitRow {
+                        start: Timestamp(BEGINS + bin * self.args.bin * 1_000_000),
+                        bin_us: self.args.bin * 1_000_000,
+                        host: Arc::clone(&self.name),
+                        boot: Some(Arc::clone(&self.boot)),
+                        service: Arc::clone(&service.name),
+                        version: Some("1".into()),
+                        state: "blocked".into(),
+                        wait: (number > 0).then(|| (*wait).into()),
+                        function: Some(format!("function_{number}").into()),
+                        module: Some("/usr/bin/service".into()),
+                        length_ns: (power > 0).then_some(length_ns),
+                        waits: waits_of_length,
+                        time_us: waits_of_length * length_ns / 700,
+                        queued_us: waits_of_length,
+                        batch: self.batch,
+                        ..WaitRow::default()
+                    });
+                }
+            }
+        }
+        waits
+    }
+
+    /// When waits were recorded.
+    fn interval_of_waits(&self, bin: i64, waits: &[WaitRow]) -> IntervalRow {
+        IntervalRow {
+            event: "off-cpu:blocked".into(),
+            recorded_us: 10_000_000,
+            own_cpu_us: None,
+            ..self.interval(bin, waits.iter().map(|row| row.waits).sum())
+        }
+    }
+
     fn interval(&self, bin: i64, samples: i64) -> IntervalRow {
         let args = self.args;
         IntervalRow {
@@ -315,6 +361,9 @@ fn write_host(number: u64, args: &Args, all: &[Known], services: &[Service]) {
                 batch: host.batch,
             });
         }
+        let first = file * args.bins_per_file;
+        made.waits = host.waits(first);
+        made.intervals.push(host.interval_of_waits(first, &made.waits));
         let used: std::collections::BTreeSet<i64> =
             made.samples.iter().map(|row| row.stack_id).collect();
         for stack in all.iter().filter(|stack| used.contains(&stack.row.stack_id)) {

@@ -64,6 +64,7 @@ fn row(row: &FleetWait) -> FleetWaitRow {
         rate: row.rate.map(plain),
         waits: row.waits.unsigned_abs(),
         mean_s: row.mean_us().map(|us| us / 1e6),
+        run_queue_s: row.mean_queued_us().map(|us| us / 1e6),
         median_below_s: below(0.5),
         p99_below_s: below(0.99),
         hosts: row.hosts as u64,

@@ -33,9 +33,8 @@ fn rule(table: &str, column: &str) -> Rule {
     match (table, column) {
         ("samples" | "services" | "waits" | "intervals" | "agent", "start") => Rule::Start,
         ("samples" | "services" | "waits" | "intervals", "bin_us") => Rule::Length,
-        ("samples" | "services", "samples" | "weight") | ("waits", "waits" | "time_us") => {
-            Rule::Sum
-        }
+        ("samples" | "services", "samples" | "weight")
+        | ("waits", "waits" | "time_us" | "queued_us") => Rule::Sum,
         ("intervals", "recorded_us" | "samples" | "lost" | "throttled" | "own_cpu_us") => Rule::Sum,
         // Of an agent, the time that its sums are of.
         (
@@ -176,7 +175,7 @@ mod tests {
             ("services", 2),
             ("frames", 0),
             ("stacks", 0),
-            ("waits", 2),
+            ("waits", 3),
             ("intervals", 5),
             ("hosts", 0),
             ("agent", 5),

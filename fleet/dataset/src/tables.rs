@@ -169,7 +169,7 @@ table! {
     container: Option<Arc<str>>,
     /// UID of the Kubernetes pod.
     pod: Option<Arc<str>>,
-    /// `blocked` (until it was woken and ran), `preempted`, `new` (created, not yet run) or `unknown` (began before the
+    /// `blocked` (until it ran again), `preempted`, `new` (created, not yet run) or `unknown` (began before the
     /// recording).
     state: Arc<str>,
     /// Function of the kernel that waits, such as `futex_do_wait`; missing where none waits or it has no name.
@@ -185,6 +185,9 @@ table! {
     waits: i64,
     /// Time off the CPU within the recording, microseconds.
     time_us: i64,
+    /// Of it, time on a run queue: from the wakeup until the thread ran. Of waits without a recorded wakeup it is not known,
+    /// and not in it.
+    queued_us: i64,
     /// Id of the import or delivery that brought the row.
     batch: i64,
 }

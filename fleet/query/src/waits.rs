@@ -26,6 +26,8 @@ pub struct FleetWait {
     pub hosts: usize,
     /// Time of all of them, microseconds.
     pub time_us: i64,
+    /// Of it, from the wakeup until the thread ran, where the wakeup is known.
+    pub queued_us: i64,
     /// Threads that wait at a time, of all hosts together.
     pub threads: Option<Estimate>,
     /// Waits that begin per second, of all hosts together.
@@ -58,6 +60,12 @@ impl FleetWait {
     pub fn mean_us(&self) -> Option<f64> {
         (self.waits > 0).then(|| self.time_us as f64 / self.waits as f64)
     }
+
+    /// The mean run-queue latency, microseconds; too small where wakeups are not known, missing where none is.
+    #[must_use]
+    pub fn mean_queued_us(&self) -> Option<f64> {
+        (self.waits > 0 && self.queued_us > 0).then(|| self.queued_us as f64 / self.waits as f64)
+    }
 }
 
 /// What the shortest waits are shorter than, nanoseconds.
@@ -88,6 +96,7 @@ pub fn waits(engine: &Engine, by: &[ShareBy], limit: u64) -> Result<FleetWaits, 
     }
     let (names, lengths) = (found.texts("host")?, found.optional_numbers("length_ns")?);
     let (counts, times) = (found.numbers("waits")?, found.numbers("time_us")?);
+    let queued = found.numbers("queued_us")?;
     let mut rows: Vec<HostWaits<'_>> = Vec::new();
     for (at, host) in names.iter().enumerate() {
         let key: Vec<String> = keys.iter().map(|column| column[at].clone()).collect();
@@ -99,6 +108,7 @@ pub fn waits(engine: &Engine, by: &[ShareBy], limit: u64) -> Result<FleetWaits, 
         let (waits, time_us) = row.by_host.entry(host).or_default();
         *waits += counts[at];
         *time_us += times[at];
+        row.queued_us += queued[at];
         if let Some(length) = lengths[at] {
             *row.lengths.entry(length).or_default() += counts[at];
         }
@@ -112,6 +122,7 @@ pub fn waits(engine: &Engine, by: &[ShareBy], limit: u64) -> Result<FleetWaits, 
             waits: row.by_host.values().map(|(waits, _)| waits).sum(),
             hosts: row.by_host.len(),
             time_us: row.by_host.values().map(|(_, time_us)| time_us).sum(),
+            queued_us: row.queued_us,
             threads: of(|(_, time_us)| *time_us),
             rate: of(|(waits, _)| *waits).map(per_second),
             keys: row.keys,
@@ -128,6 +139,7 @@ struct HostWaits<'a> {
     keys: Vec<String>,
     /// Waits, and their time.
     by_host: BTreeMap<&'a str, (i64, i64)>,
+    queued_us: i64,
     lengths: BTreeMap<i64, i64>,
 }
 
@@ -152,6 +164,7 @@ mod tests {
             waits: 0,
             hosts: 0,
             time_us: 0,
+            queued_us: 0,
             threads: None,
             rate: None,
             lengths: lengths.iter().copied().collect(),

@@ -377,6 +377,7 @@ fn wait(&(host, service, wait, length_ns, waits, ms): &Waited<'_>) -> WaitRow {
         length_ns,
         waits,
         time_us: ms * 1000,
+        queued_us: waits * 10,
         batch: 1,
         ..WaitRow::default()
     }
@@ -427,6 +428,7 @@ fn waits_are_threads_per_time_recorded_with_lengths_of_all_hosts() {
     let threads = futex.threads.unwrap();
     assert!((threads.value - 1.8).abs() < 1e-9 && threads.interval.is_some(), "{threads:?}");
     assert!((futex.rate.unwrap().value - 20.1).abs() < 1e-9);
+    assert!((futex.mean_queued_us().unwrap() - 10.0).abs() < 1e-9);
     assert_eq!(futex.lengths.values().sum::<i64>(), 200, "one of unknown length");
     assert_eq!(
         (futex.shorter_than_ns(0.5), futex.shorter_than_ns(0.99)),

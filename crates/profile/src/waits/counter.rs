@@ -63,7 +63,9 @@ impl WaitSums {
         self.waits += 1;
         self.ns = self.ns.saturating_add(ns);
         match off.ends {
-            Ends::Both => self.lengths.add(ns),
+            Ends::Both => {
+                self.lengths.add(ns, off.woken.map_or(0, |woken| off.until - woken.at));
+            }
             Ends::OnlyLast => self.begun_before = sum(self.begun_before, (1, ns)),
             Ends::OnlyFirst => self.last_past = sum(self.last_past, (1, ns)),
         }

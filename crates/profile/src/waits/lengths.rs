@@ -21,6 +21,8 @@ struct BucketCount {
     waits: u64,
     /// Their lengths together.
     ns: u64,
+    /// Of them, on a run queue.
+    queued_ns: u64,
 }
 
 /// Waits from one power of two of nanoseconds to the next.
@@ -32,6 +34,8 @@ pub struct LengthRange {
     pub waits: u64,
     /// Their lengths together, nanoseconds.
     pub ns: u64,
+    /// Of them, from the waking until the thread ran, where it is known.
+    pub queued_ns: u64,
 }
 
 impl LengthRange {
@@ -40,9 +44,9 @@ impl LengthRange {
 }
 
 impl Lengths {
-    /// Counts one.
-    pub(super) fn add(&mut self, ns: u64) {
-        self.add_many(BucketCount { bucket: bucket(ns), waits: 1, ns });
+    /// Counts one, which was on a run queue for a part of it.
+    pub(super) fn add(&mut self, ns: u64, queued_ns: u64) {
+        self.add_many(BucketCount { bucket: bucket(ns), waits: 1, ns, queued_ns });
         self.longest_ns = self.longest_ns.max(ns);
     }
 
@@ -59,6 +63,7 @@ impl Lengths {
                 let count = &mut self.counts[at];
                 count.waits += more.waits;
                 count.ns = count.ns.saturating_add(more.ns);
+                count.queued_ns = count.queued_ns.saturating_add(more.queued_ns);
             }
             Err(at) => self.counts.insert(at, more),
         }
@@ -78,9 +83,11 @@ impl Lengths {
                 Some(last) => {
                     last.waits += count.waits;
                     last.ns = last.ns.saturating_add(count.ns);
+                    last.queued_ns = last.queued_ns.saturating_add(count.queued_ns);
                 }
                 None => {
-                    ranges.push(LengthRange { from_ns, waits: count.waits, ns: count.ns });
+                    let BucketCount { waits, ns, queued_ns, .. } = *count;
+                    ranges.push(LengthRange { from_ns, waits, ns, queued_ns });
                 }
             }
         }
@@ -152,8 +159,8 @@ mod tests {
         ) {
             let (mut all, mut halves) = (Lengths::default(), [Lengths::default(), Lengths::default()]);
             for (at, &ns) in lengths.iter().enumerate() {
-                all.add(ns);
-                halves[at % 2].add(ns);
+                all.add(ns, 0);
+                halves[at % 2].add(ns, 0);
             }
             let [mut sum, other] = halves;
             sum.add_all(&other);
@@ -180,14 +187,14 @@ mod tests {
                 prop_oneof![0_u64..3000, 0_u64..10_000_000_000, any::<u64>()], 0..100),
         ) {
             let mut all = Lengths::default();
-            let mut expected = std::collections::BTreeMap::<u64, (u64, u64)>::new();
+            let mut expected = std::collections::BTreeMap::<u64, (u64, u64, u64)>::new();
             for ns in lengths {
-                all.add(ns);
+                all.add(ns, ns / 3);
                 let from = if ns < 1024 { 0 } else { 1 << ns.ilog2() };
                 let sums = expected.entry(from).or_default();
-                *sums = (sums.0 + 1, sums.1.saturating_add(ns));
+                *sums = (sums.0 + 1, sums.1.saturating_add(ns), sums.2.saturating_add(ns / 3));
             }
-            let found = all.ranges().into_iter().map(|one| (one.from_ns, (one.waits, one.ns)));
+            let found = all.ranges().into_iter().map(|one| (one.from_ns, (one.waits, one.ns, one.queued_ns)));
             prop_assert_eq!(found.collect::<Vec<_>>(), expected.into_iter().collect::<Vec<_>>());
         }
     }
@@ -196,9 +203,9 @@ mod tests {
     fn there_is_no_p99_of_a_few() {
         let mut lengths = Lengths::default();
         assert_eq!((lengths.quantile_ns(0.5), lengths.longest_ns()), (None, None));
-        (1..=99).for_each(|ns| lengths.add(ns));
+        (1..=99).for_each(|ns| lengths.add(ns, 0));
         assert_eq!((lengths.quantile_ns(0.5), lengths.quantile_ns(0.99)), (Some(50), None));
-        lengths.add(100);
+        lengths.add(100, 0);
         assert_eq!(lengths.quantile_ns(0.99), Some(99));
     }
 }

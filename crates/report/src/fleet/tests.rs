@@ -199,6 +199,7 @@ fn waits_say_how_many_threads_wait_and_bound_their_lengths() {
             rate: with(250.0, 200.0, 310.0),
             waits: 2500,
             mean_s: Some(0.05),
+            run_queue_s: Some(0.002),
             median_below_s: Some(0.033_554_432),
             p99_below_s: Some(0.134_217_728),
             hosts: 3,
@@ -209,6 +210,7 @@ fn waits_say_how_many_threads_wait_and_bound_their_lengths() {
             rate: Some((0.1, None)),
             waits: 1,
             mean_s: Some(0.001),
+            run_queue_s: None,
             median_below_s: None,
             p99_below_s: None,
             hosts: 1,
@@ -227,14 +229,14 @@ fn waits_say_how_many_threads_wait_and_bound_their_lengths() {
     2026-11-26 05:00:00 to 2026-11-26 06:00:00 UTC, 1.7% recorded
     service shop
 
-     threads    95% CI  waits/s     mean    median      p99  waits  hosts  service  wait           function
-        12.5  10 to 16      250  50.0 ms  <33.6 ms  <134 ms  2,500      3  db       futex_do_wait  <b>lock
-    0.000100         -    0.100  1.00 ms         -        -      1      1  cron     [preempted]    -
+     threads    95% CI  waits/s     mean  run queue    median      p99  waits  hosts  service  wait           function
+        12.5  10 to 16      250  50.0 ms    2.00 ms  <33.6 ms  <134 ms  2,500      3  db       futex_do_wait  <b>lock
+    0.000100         -    0.100  1.00 ms          -         -        -      1      1  cron     [preempted]    -
     ");
     insta::assert_snapshot!(view.delimited(Separator::Comma).unwrap(), @"
-    threads,threads_low,threads_high,waits_per_s,waits_per_s_low,waits_per_s_high,mean_s,median_below_s,p99_below_s,waits,hosts,service,wait,function
-    12.5,10,15.5,250,200,310,0.05,0.033554432,0.134217728,2500,3,db,futex_do_wait,<b>lock
-    0.0001,,,0.1,,,0.001,,,1,1,cron,[preempted],
+    threads,threads_low,threads_high,waits_per_s,waits_per_s_low,waits_per_s_high,mean_s,run_queue_s,median_below_s,p99_below_s,waits,hosts,service,wait,function
+    12.5,10,15.5,250,200,310,0.05,0.002,0.033554432,0.134217728,2500,3,db,futex_do_wait,<b>lock
+    0.0001,,,0.1,,,0.001,,,,1,1,cron,[preempted],
     ");
     assert_eq!(json(&view)["rows"][0]["threads_low"], 10.0);
     let page = view.page("").unwrap();

@@ -28,6 +28,8 @@ pub struct FleetWaitRow {
     pub waits: u64,
     /// Mean time, seconds.
     pub mean_s: Option<f64>,
+    /// Mean time from the wakeup until the thread ran, seconds; part of the mean; too small where some wakeups are not known, missing where none is.
+    pub run_queue_s: Option<f64>,
     /// Half of them are shorter than this, seconds.
     pub median_below_s: Option<f64>,
     /// 99% of them are shorter than this, seconds; missing where there are too few.
@@ -80,6 +82,9 @@ impl<'a> FleetWaitsView<'a> {
                 .head("waits/s")
                 .for_people(),
             Field::seconds("mean_s", |row: &FleetWaitRow| row.mean_s).head("mean"),
+            Field::seconds("run_queue_s", |row: &FleetWaitRow| row.run_queue_s)
+                .head("run queue")
+                .optional(1),
             Field::seconds("median_below_s", |row: &FleetWaitRow| row.median_below_s)
                 .for_programs(),
             below("median", |row| row.median_below_s),
@@ -128,7 +133,7 @@ impl Report for FleetWaitsView<'_> {
                 h2 { "Waits by " (self.by.join(", ")) }
                 p class="dim" {
                     "threads: how many wait at a time, on average, of all hosts together; 95% CIs are over hosts. Lengths are \
-                     known to a power of two, so median and p99 are upper bounds."
+                     known to a power of two, so median and p99 are upper bounds. run queue: the part of the mean from the wakeup until the thread ran."
                 }
                 (self.sheet().html())
             }

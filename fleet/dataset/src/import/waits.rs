@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pmuscope_profile::aggregate::Task;
-use pmuscope_profile::waits::{OffCpuKind, WaitKey, WaitPlace, WaitSums, Waits};
+use pmuscope_profile::waits::{LengthRange, OffCpuKind, WaitKey, WaitPlace, WaitSums, Waits};
 use rustc_hash::FxHashMap;
 
 use super::{ImportError, ImportOrigin, Importing, Kind, Rows, TaskIdentity, signed};
@@ -29,8 +29,21 @@ pub fn wait_rows(
 /// What waits: process, state, function of the kernel, function of the program and its module.
 type Waiter = (usize, &'static str, Option<Arc<str>>, Option<Arc<str>>, Option<Arc<str>>);
 
-/// Waits and nanoseconds.
-type WaitTime = (u64, u64);
+/// What is added up.
+#[derive(Debug, Clone, Copy, Default)]
+struct WaitTime {
+    waits: u64,
+    ns: u64,
+    queued_ns: u64,
+}
+
+impl WaitTime {
+    fn add(&mut self, other: Self) {
+        self.waits += other.waits;
+        self.ns = self.ns.saturating_add(other.ns);
+        self.queued_ns = self.queued_ns.saturating_add(other.queued_ns);
+    }
+}
 
 impl Importing<'_> {
     fn waits(&self, waits: &Waits, identify: &dyn Fn(&Task) -> TaskIdentity) -> Vec<WaitRow> {
@@ -43,15 +56,14 @@ impl Importing<'_> {
                 identities.len() - 1
             });
             let waiter = self.waiter(process, &place);
-            for (length, (more, ns)) in lengths(place.sums) {
-                let sum = sums.entry((waiter.clone(), length)).or_default();
-                *sum = (sum.0 + more, sum.1.saturating_add(ns));
+            for (length, more) in lengths(place.sums) {
+                sums.entry((waiter.clone(), length)).or_default().add(more);
             }
         }
         let (start_us, end_us) = self.clock.recorded_us(self.profile);
         let start = self.bin_of(start_us);
         let bin_us = self.bin_of((end_us - 1).max(start_us)) + self.bin_us() - start;
-        let row = |((waiter, length), (waits, ns)): ((Waiter, Option<u64>), WaitTime)| {
+        let row = |((waiter, length), sum): ((Waiter, Option<u64>), WaitTime)| {
             let (process, state, wait, function, module) = waiter;
             let identity = &identities[process];
             WaitRow {
@@ -69,8 +81,9 @@ impl Importing<'_> {
                 function,
                 module,
                 length_ns: length.map(signed),
-                waits: signed(waits),
-                time_us: signed(ns.saturating_add(500) / 1000),
+                waits: signed(sum.waits),
+                time_us: microseconds(sum.ns),
+                queued_us: microseconds(sum.queued_ns),
                 batch: self.origin.batch,
             }
         };
@@ -94,10 +107,22 @@ impl Importing<'_> {
 
 /// By length, and without one those of which only a part is known.
 fn lengths(sums: &WaitSums) -> impl Iterator<Item = (Option<u64>, WaitTime)> {
-    let whole = sums.lengths.ranges().into_iter();
-    let whole = whole.map(|range| (Some(range.from_ns), (range.waits, range.ns)));
-    let cut = [sums.begun_before, sums.last_past].into_iter().filter(|(waits, _)| *waits > 0);
-    whole.chain(cut.map(|cut| (None, cut)))
+    let ranges = sums.lengths.ranges();
+    let queued_ns: u64 = ranges.iter().map(|range| range.queued_ns).sum();
+    let (begun, last) = (sums.begun_before, sums.last_past);
+    let cut = WaitTime {
+        waits: begun.0 + last.0,
+        ns: begun.1.saturating_add(last.1),
+        queued_ns: sums.queued_ns.saturating_sub(queued_ns),
+    };
+    let whole = ranges.into_iter().map(|LengthRange { from_ns, waits, ns, queued_ns }| {
+        (Some(from_ns), WaitTime { waits, ns, queued_ns })
+    });
+    whole.chain((cut.waits > 0).then_some((None, cut)))
+}
+
+fn microseconds(ns: u64) -> i64 {
+    signed(ns.saturating_add(500) / 1000)
 }
 
 fn state(kind: OffCpuKind) -> &'static str {
