@@ -9,7 +9,7 @@
 # make build    target/release/pmuscope and libpmuscope_c.so, for regions in C programs
 # make fleet    target/release/pmuscope-fleet, which pmuscope fleet runs: profiles of many machines
 # make demo-fleet  six recordings as six hosts: which functions use their CPUs, and what a version costs
-# make install PREFIX=/usr/local   it, its library, manual pages, completions; uninstall takes them away.
+# make install PREFIX=/usr/local   it, pmuscope-fleet if it is built, its library, manual pages, completions; uninstall takes them away.
 #               DESTDIR= stands for the root; LIBDIR=, PYTHONDIR=, ZSHDIR= as a distribution has them
 # make packages target/packages: static tarballs for x86-64 and aarch64, a .deb, SHA256SUMS
 # make site     target/site: the documents as a web site that needs no network, with search (takes Sphinx)
@@ -50,7 +50,8 @@ installer := PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' LIBDIR='$(LIBDIR)' PYTHONDI
 # What was built before is installed: sudo make install builds nothing as root.
 install:
 	@[ -x $(target)/release/pmuscope ] && [ -f $(target)/release/libpmuscope_c.so ] || $(MAKE) build
-	@$(installer) $(target)/release/pmuscope --libraries $(target)/release
+	@fleet=$(target)/release/pmuscope-fleet; [ -x $$fleet ] || fleet=; \
+		$(installer) $(target)/release/pmuscope --libraries $(target)/release $${fleet:+--fleet $$fleet}
 	@[ -n "$(DESTDIR)" ] || echo "installed below $(PREFIX). To link with libpmuscope_c.so: sudo ldconfig"
 
 uninstall:

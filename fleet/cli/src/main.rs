@@ -19,6 +19,11 @@ use pmuscope_console::exit::{self, Exit};
 use pmuscope_console::program::{self, ProgramInfo};
 use pmuscope_console::{replace, terminal};
 
+/// The allocator of static programs: musl's has one lock for all threads, and the engine has many.
+#[cfg(target_env = "musl")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// The commit, or why it is not known.
 const COMMIT: &str = env!("PMUSCOPE_BUILD_COMMIT");
 

@@ -91,6 +91,16 @@ fn what_is_installed_runs_and_is_removed_without_a_trace() {
     let program = there.join("opt/bin/pmuscope");
     scratch.run(program.to_str().unwrap(), ["-V"]).exits(0).prints(env!("CARGO_PKG_VERSION"));
 
+    // The other program brings the unit of its agent, which names the program where it is.
+    let mut command = install(&there, "/opt");
+    Outcome::of(command.arg(PROGRAM).args(["--fleet", "/bin/true"])).exits(0);
+    let unit = fs::read_to_string(there.join("opt/lib/systemd/system/pmuscope-agent.service"));
+    assert!(unit.unwrap().contains("\nExecStart=/opt/bin/pmuscope-fleet agent "));
+    assert_eq!(mode("opt/bin/pmuscope-fleet"), 0o755);
+    let mut command = install(&there, "/opt");
+    let missing = Outcome::of(command.arg(PROGRAM).args(["--fleet", "/nowhere/pmuscope-fleet"]));
+    missing.exits(2).complains("Try: make fleet");
+
     // Once more, without the library: what is no longer part of it goes.
     Outcome::of(install(&there, "/opt").arg(PROGRAM)).exits(0);
     let again = listed(&there);
