@@ -54,8 +54,9 @@ pub use escape::{escape, escape_bytes, escape_lines};
 pub use events::{Here, ListView};
 pub use flame::{Flame, FlameLimits, FlatRow, Frame, Legend, Painter, Tint, flame_svg};
 pub use fleet::{
-    AnyColumn, AnyTable, AnyValues, FleetChange, FleetDiffView, FleetHead, FleetHost,
-    FleetHostsView, FleetShare, FleetSharesView, FleetSide, FleetWaitRow, FleetWaitsView,
+    AnyColumn, AnyTable, AnyValues, FleetChange, FleetCounted, FleetDiffView, FleetHead, FleetHost,
+    FleetHostsView, FleetMetricCell, FleetMetricColumn, FleetMetricsRow, FleetMetricsView,
+    FleetShare, FleetSharesView, FleetSide, FleetWaitRow, FleetWaitsView,
 };
 pub use guests::guests_text;
 pub use html::{Fact, PageLimits, Summary, html_page};

@@ -51,6 +51,14 @@ impl LogRatio {
         delete_one(clusters, &[-1.0, 1.0, 1.0, -1.0])
     }
 
+    /// Of any positive statistic that is smooth in the sums of clusters: its value, and that without each cluster. `None`
+    /// unless the value is positive; without an error where one of the others is not.
+    pub fn of_statistic(value: f64, without: &[f64]) -> Option<Self> {
+        let log = |value: f64| (value > 0.0 && value.is_finite()).then(|| value.ln());
+        let logs: Option<Vec<f64>> = without.iter().map(|&one| log(one)).collect();
+        Some(jackknife(log(value)?, logs, without.len()))
+    }
+
     /// Of the change from `self` to `other`, which have no cluster in common; degrees of freedom after Welch and
     /// Satterthwaite (1946).
     #[must_use]
@@ -92,15 +100,20 @@ fn delete_one<const N: usize>(rows: &[[f64; N]], signs: &[f64; N]) -> Option<Log
         is_there.then(|| sums.iter().zip(signs).map(|(sum, sign)| sign * sum.ln()).sum())
     };
     let log = log_of(&sums)?;
-    let k = rows.len() as f64;
     let without: Option<Vec<f64>> =
         rows.iter().map(|row| log_of(&std::array::from_fn(|at| rest(sums[at], row[at])))).collect();
-    let error = without.filter(|_| rows.len() >= MIN_CLUSTERS).map(|without| {
+    Some(jackknife(log, without, rows.len()))
+}
+
+/// Of a logarithm and those without each of `n` clusters, if all of these are known.
+fn jackknife(log: f64, without: Option<Vec<f64>>, n: usize) -> LogRatio {
+    let k = n as f64;
+    let error = without.filter(|_| n >= MIN_CLUSTERS).map(|without| {
         let mean = without.iter().sum::<f64>() / k;
         let squares: f64 = without.iter().map(|one| (one - mean).powi(2)).sum();
         LogError { variance: (k - 1.0) / k * squares, freedom: k - 1.0 }
     });
-    Some(LogRatio { log, error, n: rows.len() })
+    LogRatio { log, error, n }
 }
 
 /// A sum without one of its parts; nothing where what remains is only the error of rounding.
@@ -155,6 +168,11 @@ mod tests {
             };
             let k = clusters.len() as f64;
             let logs: Vec<f64> = (0..clusters.len()).map(without).collect();
+            // The same as of any other statistic.
+            let values: Vec<f64> = logs.iter().map(|log| log.exp()).collect();
+            let same = LogRatio::of_statistic(found.log.exp(), &values).unwrap();
+            prop_assert!((same.log - found.log).abs() < 1e-9);
+            prop_assert_eq!(LogRatio::of_statistic(-1.0, &values), None);
             let mean = logs.iter().sum::<f64>() / k;
             let expected = (k - 1.0) / k * logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>();
             let error = found.error.unwrap();

@@ -22,7 +22,7 @@ use pmuscope_delivery::{FileSink, SinkError};
 use rustix::fs::{FlockOperation, flock};
 
 /// Tables that may lose files.
-const DROPPABLE: [&str; 5] = ["samples", "services", "waits", "stacks", "frames"];
+const DROPPABLE: [&str; 6] = ["samples", "services", "waits", "windows", "stacks", "frames"];
 
 /// The folder of a dataset in the making.
 const SCRATCH: &str = "scratch";

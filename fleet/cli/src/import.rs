@@ -8,13 +8,16 @@ use std::time::Duration;
 use anyhow::Context as _;
 use pmuscope_console::say;
 use pmuscope_dataset::{
-    Dataset, DatasetLocation, ImportOrigin, PROFILE, Rows, TaskIdentity, Timestamp, file_name,
-    rows, wait_rows,
+    Dataset, DatasetLocation, ImportOrigin, PROFILE, Rows, TaskIdentity, Timestamp, WindowsOf,
+    file_name, rows, wait_rows, window_rows,
 };
 use pmuscope_delivery::S3Sink;
-use pmuscope_perfdata::reader::{Reader, RecordingFile};
+use pmuscope_events::metrics::Metrics;
+use pmuscope_live::KnownNames;
+use pmuscope_perfdata::reader::{Event, Reader, RecordingFile};
 use pmuscope_profile::aggregate::Task;
 use pmuscope_profile::waits::{Waits, tells_waits};
+use pmuscope_profile::windows::{Options as WindowOptions, Windows, WindowsError};
 use pmuscope_profile::{
     Collected, Counting, Filter, GroupBy, Profile, Unwinding, available_threads,
 };
@@ -109,7 +112,7 @@ impl Destination {
 /// Imports a recording; returns what it had, in words.
 fn import(file: &Path, args: &Args, to: &Destination) -> anyhow::Result<String> {
     let recording = RecordingFile::open(file)?;
-    let LoadedRecording { samples, waits } = load(&recording)?;
+    let LoadedRecording { samples, waits, windows } = load(&recording)?;
     let count = samples.as_ref().map_or(0, Profile::samples);
     let key = key(&recording, args)?;
     let mut first = [0; 8];
@@ -127,15 +130,24 @@ fn import(file: &Path, args: &Args, to: &Destination) -> anyhow::Result<String> 
         };
         TaskIdentity { version: args.version.clone(), ..identity }
     };
-    let mut rows = samples.map_or(Ok(Rows::default()), |one| rows(&one, &origin, &identify))?;
+    let mut rows =
+        samples.as_ref().map_or(Ok(Rows::default()), |one| rows(one, &origin, &identify))?;
     let mut counts = vec![number::counted(count, "sample")];
     if let Some(waits) = waits {
         rows.append(wait_rows(&waits, &origin, &identify)?);
         let waits: i64 = rows.waits.iter().map(|row| row.waits).sum();
         counts.push(number::counted(waits.unsigned_abs(), "wait"));
     }
+    if let Some((windows, profile)) = windows.as_ref().zip(samples.as_ref()) {
+        let of = WindowsOf { service: args.service.clone(), version: args.version.clone() };
+        rows.append(window_rows(windows, profile, &origin, &of)?);
+        counts.push(number::counted(windows.total.kept(), "window"));
+    }
     counts.push(number::counted(rows.stacks.len() as u64, "stack"));
-    counts.push(number::counted((rows.samples.len() + rows.waits.len()) as u64, "row"));
+    counts.push(number::counted(
+        (rows.samples.len() + rows.waits.len() + rows.windows.len()) as u64,
+        "row",
+    ));
     let counts = counts.join(", ");
     let Some(host) = rows.hosts.first() else { return Ok(counts) };
     let (when, name) = (host.seen, format!("{}-{}", file_name(&host.host), &key.to_hex()[..16]));
@@ -149,6 +161,8 @@ struct LoadedRecording {
     samples: Option<Profile>,
     /// Where threads wait, if that was recorded.
     waits: Option<Waits>,
+    /// Windows of counters, if any were recorded.
+    windows: Option<Windows>,
 }
 
 /// Reads a recording; the symbols of a bundle come first.
@@ -166,7 +180,25 @@ fn load(recording: &RecordingFile) -> anyhow::Result<LoadedRecording> {
     let samples = (waits.is_none() || is_of_waits.contains(&false))
         .then(|| samples(reader, is_of_waits, &mut symbolizer))
         .transpose()?;
-    Ok(LoadedRecording { samples, waits })
+    let windows = windows(recording, symbolizer)?;
+    Ok(LoadedRecording { samples, waits, windows })
+}
+
+/// Windows of counters by function; none in most recordings.
+fn windows(recording: &RecordingFile, symbolizer: Symbolizer) -> anyhow::Result<Option<Windows>> {
+    if !recording.reader()?.events().iter().any(Event::has_counts) {
+        return Ok(None);
+    }
+    let running = symbolizer.running_kernel();
+    let options = WindowOptions { threads: available_threads(), ..WindowOptions::default() };
+    let mut names = KnownNames::new(symbolizer);
+    match Windows::read(recording, &options, &Metrics::builtin(), &running, &mut names) {
+        Ok(windows) => Ok(Some(windows)),
+        Err(
+            WindowsError::NoCounts { .. } | WindowsError::NoSamples { .. } | WindowsError::Stream,
+        ) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Samples of the events that do not tell of waits.

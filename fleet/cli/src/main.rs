@@ -6,6 +6,7 @@ mod agent;
 mod diff;
 mod hosts;
 mod import;
+mod metrics;
 mod select;
 mod shares;
 mod sql;
@@ -62,6 +63,8 @@ enum FleetCommand {
     Report(shares::ReportArgs),
     /// Compare two versions, or any two sides, function by function
     Diff(diff::Args),
+    /// Show CPI, misses and other metrics of functions, from windows of counters
+    Metrics(metrics::Args),
     /// Show what threads wait for, how many at a time, and for how long
     Waits(waits::Args),
     /// Show what was recorded of each host, and what is missing
@@ -93,6 +96,7 @@ fn main() -> ExitCode {
         FleetCommand::Top(args) => shares::top(args),
         FleetCommand::Report(args) => shares::report(args),
         FleetCommand::Diff(args) => diff::run(args),
+        FleetCommand::Metrics(args) => metrics::run(args),
         FleetCommand::Waits(args) => waits::run(args),
         FleetCommand::Hosts(args) => hosts::run(args),
         FleetCommand::Sql(args) => sql::run(args),

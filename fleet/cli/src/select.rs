@@ -4,11 +4,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use pmuscope_console::exit::bad_input;
-use pmuscope_dataset::{DatasetLocation, Timestamp};
+use pmuscope_dataset::{DatasetLocation, Timestamp, WINDOWS_EVENT};
 use pmuscope_query::{
     ChosenEvent, ColumnFilter, Coverage, Engine, Fleet, Selection, choose_event, values,
 };
-use pmuscope_report::{FleetHead, Note, escape};
+use pmuscope_report::{FleetCounted, FleetHead, Note, escape};
 use pmuscope_text::number;
 
 /// Names that a message lists.
@@ -191,7 +191,18 @@ impl OpenedDataset {
             lost: coverage.lost(),
             notes,
             no_ci: false,
-            off_cpu: self.chosen.is_off_cpu(),
+            counted: self.counted(),
+        }
+    }
+
+    /// What an answer about the event is made of.
+    fn counted(&self) -> FleetCounted {
+        if self.chosen.is_off_cpu() {
+            FleetCounted::Waits
+        } else if self.chosen.event.as_deref() == Some(WINDOWS_EVENT) {
+            FleetCounted::Windows
+        } else {
+            FleetCounted::Samples
         }
     }
 

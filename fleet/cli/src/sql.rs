@@ -23,14 +23,14 @@ pmuscope_console::forms!(SqlFormats: Text Json Csv Tsv, "pmuscope/fleet-sql/1");
   pmuscope fleet sql profiles --question functions   a named question
   pmuscope fleet sql profiles --question diff --a version=1.2 --b version=1.3 --print-sql --dialect spark
 
-Tables: samples, services, stacks, frames, waits, intervals, hosts, agent; docs/dataset.md has their columns.")]
+Tables: samples, services, stacks, frames, waits, windows, intervals, hosts, agent; docs/dataset.md has their columns.")]
 pub(crate) struct Args {
     #[command(flatten)]
     select: SelectArgs,
     /// The question
     #[arg(value_name = "SQL", required_unless_present = "question", conflicts_with = "question")]
     sql: Option<String>,
-    /// A named question: services, functions, total, hosts, hours, diff, sides, stacks, agents, waits
+    /// A named question: services, functions, total, hosts, hours, diff, sides, stacks, agents, waits, metrics, events
     #[arg(long, value_name = "NAME", hide_possible_values = true, value_parser = question())]
     question: Option<NamedQuestion>,
     /// Before, of a question with two sides: COLUMN=VALUE
@@ -83,6 +83,9 @@ fn text(args: &Args) -> String {
         }
         (Some(NamedQuestion::Waits), _) => {
             NamedQuestion::Waits.sql(&crate::waits::DEFAULT_BY, args.limit)
+        }
+        (Some(NamedQuestion::Metrics), _) => {
+            NamedQuestion::Metrics.sql(&crate::metrics::DEFAULT_BY, args.limit)
         }
         (Some(question), _) => question.sql(&[ShareBy::Service, ShareBy::Version], args.limit),
         (None, Some(sql)) => sql.clone(),

@@ -31,8 +31,13 @@ enum Rule {
 /// The rule of a column.
 fn rule(table: &str, column: &str) -> Rule {
     match (table, column) {
-        ("samples" | "services" | "waits" | "intervals" | "agent", "start") => Rule::Start,
-        ("samples" | "services" | "waits" | "intervals", "bin_us") => Rule::Length,
+        ("samples" | "services" | "waits" | "windows" | "intervals" | "agent", "start") => {
+            Rule::Start
+        }
+        ("samples" | "services" | "waits" | "windows" | "intervals", "bin_us") => Rule::Length,
+        ("windows", "windows" | "count" | "count_of_all" | "tested" | "same_at_both_ends") => {
+            Rule::Sum
+        }
         ("samples" | "services", "samples" | "weight")
         | ("waits", "waits" | "time_us" | "queued_us") => Rule::Sum,
         ("intervals", "recorded_us" | "samples" | "lost" | "throttled" | "own_cpu_us") => Rule::Sum,
@@ -176,6 +181,7 @@ mod tests {
             ("frames", 0),
             ("stacks", 0),
             ("waits", 3),
+            ("windows", 5),
             ("intervals", 5),
             ("hosts", 0),
             ("agent", 5),

@@ -139,14 +139,15 @@ impl Dataset {
     /// # Errors
     /// As [`Dataset::write`]; what was written before is there.
     pub fn write_all(&self, rows: Rows, when: Timestamp, name: &str) -> Result<(), DatasetError> {
-        let Rows { samples, frames, stacks, waits, intervals, hosts } = rows;
+        let Rows { samples, frames, stacks, waits, windows, intervals, hosts } = rows;
         self.write(hosts, when, name)?;
         let mut samples = by_day(samples, |row| row.start)?;
         let mut waits = by_day(waits, |row| row.start)?;
+        let mut windows = by_day(windows, |row| row.start)?;
         let mut intervals = by_day(intervals, |row| row.start)?;
         // A day without an interval has no samples either; each is written all the same.
-        let days: BTreeSet<i64> =
-            samples.keys().chain(waits.keys()).chain(intervals.keys()).copied().collect();
+        let of_samples = samples.keys().chain(waits.keys()).chain(windows.keys());
+        let days: BTreeSet<i64> = of_samples.chain(intervals.keys()).copied().collect();
         let is_one = days.len() < 2;
         for day in days {
             let samples = samples.remove(&day).unwrap_or_default();
@@ -160,6 +161,7 @@ impl Dataset {
             self.write(ServiceRow::sums(&samples), day_of, name)?;
             self.write(samples, day_of, name)?;
             self.write(waits.remove(&day).unwrap_or_default(), day_of, name)?;
+            self.write(windows.remove(&day).unwrap_or_default(), day_of, name)?;
             self.write(intervals.remove(&day).unwrap_or_default(), day_of, name)?;
         }
         Ok(())

@@ -5,6 +5,7 @@
 //!           ├─ stacks that were hit ─────────────────► stacks, frames: once per import
 //!           ├─ what was recorded, lost and used ─────► intervals
 //!           └─ the machine ──────────────────────────► hosts
+//!  Windows ─── sums of functions by event ────────────► windows
 //!  Waits ───┬─ their profile, by time off the CPU ───► all of these
 //!           └─ lengths by what waits ────────────────► waits
 //! ```
@@ -20,13 +21,15 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use self::stacks::StackRows;
 use self::time::WallClock;
 use crate::column::Timestamp;
-use crate::tables::{FrameRow, HostRow, IntervalRow, SampleRow, StackRow, WaitRow};
+use crate::tables::{FrameRow, HostRow, IntervalRow, SampleRow, StackRow, WaitRow, WindowSumRow};
 
 pub use self::waits::wait_rows;
+pub use self::windows::{WINDOWS_EVENT, WindowsOf, window_rows};
 
 mod stacks;
 mod time;
 mod waits;
+mod windows;
 
 /// What a recording does not say of itself.
 #[derive(Debug, Clone)]
@@ -112,6 +115,8 @@ pub struct Rows {
     pub stacks: Vec<StackRow>,
     /// Of `waits`.
     pub waits: Vec<WaitRow>,
+    /// Of `windows`.
+    pub windows: Vec<WindowSumRow>,
     /// Of `intervals`.
     pub intervals: Vec<IntervalRow>,
     /// Of `hosts`.
@@ -143,6 +148,7 @@ impl Rows {
         self.frames.extend(other.frames.into_iter().filter(|row| is_new(row.stack_id)));
         self.samples.extend(other.samples);
         self.waits.extend(other.waits);
+        self.windows.extend(other.windows);
         self.intervals.extend(other.intervals);
         let is_known = |row: &HostRow| self.hosts.contains(row);
         let hosts: Vec<HostRow> = other.hosts.into_iter().filter(|row| !is_known(row)).collect();
@@ -205,7 +211,7 @@ impl<'a> Importing<'a> {
         let intervals = self.intervals(&sums);
         let hosts = vec![self.host_row()];
         let (stacks, frames) = stacks.finish();
-        Rows { samples, frames, stacks, waits: Vec::new(), intervals, hosts }
+        Rows { samples, frames, stacks, intervals, hosts, ..Rows::default() }
     }
 }
 

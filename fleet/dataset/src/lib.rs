@@ -20,11 +20,14 @@ mod tables;
 
 pub use column::{ColumnValue, Timestamp};
 pub use file::{Dataset, DatasetError, TableWriter, file_name};
-pub use import::{ImportError, ImportOrigin, PROFILE, Rows, TaskIdentity, rows, wait_rows};
+pub use import::{
+    ImportError, ImportOrigin, PROFILE, Rows, TaskIdentity, WINDOWS_EVENT, WindowsOf, rows,
+    wait_rows, window_rows,
+};
 pub use listing::DatasetFile;
 pub use location::{DatasetLocation, LocationError, S3Location};
 pub use table::{ColumnInfo, TableRow};
 pub use tables::{
     AgentRow, FrameRow, HostRow, IntervalRow, SampleRow, ServiceRow, StackRow, TABLES, TableInfo,
-    WaitRow,
+    WaitRow, WindowSumRow,
 };

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use crate::Dataset;
 
 /// Tables in the order of delivery: `intervals` last, by which readers know that all of a bin is there.
-const ORDER: [&str; 8] =
-    ["frames", "stacks", "hosts", "agent", "services", "samples", "waits", "intervals"];
+const ORDER: [&str; 9] =
+    ["frames", "stacks", "hosts", "agent", "services", "samples", "waits", "windows", "intervals"];
 
 /// A file of a dataset.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

@@ -116,6 +116,45 @@ table! {
 }
 
 table! {
+    /// What was counted in windows of one function: sums over the windows that count, by event, so that ratios of sums add up
+    /// exactly over hosts.
+    WindowSumRow = "windows", sorted by module, event_set, event, start, host;
+    /// Start of the bin in which the recording began.
+    start: Timestamp,
+    /// Length of the bins in which windows were recorded, microseconds.
+    bin_us: i64,
+    /// Host name.
+    host: Arc<str>,
+    /// Id of the boot.
+    boot: Option<Arc<str>>,
+    /// What all processes of the recording belong to, by label; missing without one.
+    service: Option<Arc<str>>,
+    /// Version of the service, by label.
+    version: Option<Arc<str>>,
+    /// The function in which windows end; missing where it has no name.
+    function: Option<Arc<str>>,
+    /// Its module.
+    module: Arc<str>,
+    /// Events that were counted in the same windows, in alphabetical order, with commas.
+    event_set: Arc<str>,
+    /// The event that this row is of: its name in metrics, such as `cycles`.
+    event: Arc<str>,
+    /// Windows that count; the same for all events of a set.
+    windows: i64,
+    /// Of the event, in these windows.
+    count: i64,
+    /// The same for all windows that end in the function, if they were like those that count. Shares of all functions are of
+    /// this, as short functions have fewer windows that count.
+    count_of_all: i64,
+    /// Windows of the function, of all sets, that passed all tests but the last: the same in all its rows.
+    tested: i64,
+    /// Of them, those with the same function at both ends.
+    same_at_both_ends: i64,
+    /// Id of the import or delivery that brought the row.
+    batch: i64,
+}
+
+table! {
     /// What was recorded of a host in one bin, also where nothing ran: the denominator of all shares, and what was
     /// lost.
     IntervalRow = "intervals", sorted by host, start, event;
@@ -274,12 +313,13 @@ pub(crate) const fn info<T: TableRow>() -> TableInfo {
 }
 
 /// All tables.
-pub const TABLES: [TableInfo; 8] = [
+pub const TABLES: [TableInfo; 9] = [
     info::<SampleRow>(),
     info::<ServiceRow>(),
     info::<FrameRow>(),
     info::<StackRow>(),
     info::<WaitRow>(),
+    info::<WindowSumRow>(),
     info::<IntervalRow>(),
     info::<HostRow>(),
     info::<AgentRow>(),

@@ -80,11 +80,15 @@ pub enum NamedQuestion {
     Agents,
     /// Waits by length.
     Waits,
+    /// Sums of windows by function and event.
+    Metrics,
+    /// Sums of windows by event.
+    Events,
 }
 
 impl NamedQuestion {
     /// All of them, with their names.
-    pub const ALL: [(&'static str, Self); 10] = [
+    pub const ALL: [(&'static str, Self); 12] = [
         ("services", Self::Services),
         ("functions", Self::Functions),
         ("total", Self::Total),
@@ -95,6 +99,8 @@ impl NamedQuestion {
         ("stacks", Self::Stacks),
         ("agents", Self::Agents),
         ("waits", Self::Waits),
+        ("metrics", Self::Metrics),
+        ("events", Self::Events),
     ];
 
     /// The text as it is in the repository.
@@ -110,6 +116,8 @@ impl NamedQuestion {
             Self::Stacks => include_str!("../questions/stacks.sql"),
             Self::Agents => include_str!("../questions/agents.sql"),
             Self::Waits => include_str!("../questions/waits.sql"),
+            Self::Metrics => include_str!("../questions/metrics.sql"),
+            Self::Events => include_str!("../questions/events.sql"),
         }
     }
 

@@ -4,7 +4,7 @@
 //!  v1/samples/date=…/*.parquet ─► samples_files ─► samples   the event, times, hosts, services … that were asked for
 //!  v1/services/…              ─► services_files ─► services   the same without stacks; of samples, where there is no such table
 //!  v1/intervals/…              ─► intervals_files ─► intervals   the event, times and hosts: what shares are of
-//!  v1/stacks, frames, waits, agent ─► …_files ─► stacks, frames, waits, agent
+//!  v1/stacks, frames, waits, windows, agent ─► …_files ─► stacks, frames, waits, windows, agent
 //!                                 samples ─► sides, services ─► service_sides   of a comparison: rows of a and of b
 //! ```
 
@@ -165,7 +165,8 @@ impl Selection {
         let names: Vec<&str> = (table.columns)().iter().map(|column| column.name).collect();
         let has = |name: &str| names.contains(&name);
         let mut wanted = Vec::new();
-        if has("event") {
+        // Events of windows are what is counted in them.
+        if has("event") && table.name != "windows" {
             wanted.extend(
                 self.event.as_ref().map(|event| format!("event = {}", dialect.text(event))),
             );
@@ -204,6 +205,7 @@ fn columns(table: &TableInfo) -> Vec<String> {
     let is_grouped = |name: &str| match table.name {
         "samples" | "services" => OF_SAMPLES.contains(&name),
         "waits" => OF_SAMPLES.contains(&name) || matches!(name, "function" | "module"),
+        "windows" => OF_SAMPLES.contains(&name) || name == "function",
         _ => false,
     };
     let shown = |column: ColumnInfo| match column.name {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use pmuscope_dataset::{
     AgentRow, Dataset, FrameRow, IntervalRow, Rows, SampleRow, StackRow, Timestamp, WaitRow,
+    WindowSumRow,
 };
 use pmuscope_query::{
     ColumnFilter, Dialect, Engine, FoundDataset, NamedQuestion, QueryError, Selection, ShareBy,
@@ -55,6 +56,26 @@ fn interval(host: &str, bin: i64, samples: i64) -> IntervalRow {
         own_cpu_us: Some(1000),
         recorder: None,
         batch: 1,
+    }
+}
+
+fn window(host: &str) -> WindowSumRow {
+    WindowSumRow {
+        start: Timestamp(DAY),
+        bin_us: BIN_US,
+        host: host.into(),
+        service: Some("shop".into()),
+        function: Some("f1".into()),
+        module: "/bin/shop".into(),
+        event_set: "cycles,instructions".into(),
+        event: "cycles".into(),
+        windows: 10,
+        count: 3000,
+        count_of_all: 3000,
+        tested: 10,
+        same_at_both_ends: 10,
+        batch: 1,
+        ..WindowSumRow::default()
     }
 }
 
@@ -117,6 +138,7 @@ fn dataset(used: &[Used<'_>]) -> tempfile::TempDir {
             frames: known.iter().flat_map(|(_, frames)| frames.clone()).collect(),
             stacks: known.into_iter().map(|(stack, _)| stack).collect(),
             waits: vec![wait(&(host, "shop", Some("futex"), Some(1 << 20), 1, 1))],
+            windows: vec![window(host)],
             intervals: vec![interval(host, bin, samples)],
             ..Rows::default()
         };
@@ -313,11 +335,11 @@ fn printed_statements_make_the_same_views_from_files_alone() {
         let dataset = FoundDataset::find(&folder.path().into()).unwrap();
         Selection::default().views(Dialect::DataFusion, &dataset, None)
     };
-    assert_eq!(views.len(), 16);
+    assert_eq!(views.len(), 18);
     assert!(views[0].contains("LOCATION '") && views[0].contains("/v1/samples/'"), "{}", views[0]);
     // Nobody wrote a row of hosts: engines would refuse the folder that is not there.
     assert!(
-        views[6].contains("hosts_files AS SELECT * FROM (SELECT CAST(NULL AS TIMESTAMP) AS seen")
+        views[7].contains("hosts_files AS SELECT * FROM (SELECT CAST(NULL AS TIMESTAMP) AS seen")
     );
 }
 

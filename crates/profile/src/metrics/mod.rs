@@ -80,15 +80,22 @@ pub fn mean_length(row: &WindowRow) -> Option<f64> {
     row.same_at_both_ends().map(|same| 1.0 / (1.0 - same))
 }
 
-/// Whether cells of a row can have an interval.
+/// Whether a metric of so many windows that count can have an interval, where this share of windows has the same function
+/// at both ends; `None` where no window told.
 #[must_use]
-pub fn is_sure(row: &WindowRow) -> bool {
-    row.kept() >= MIN_WINDOWS && is_long(row)
+pub fn can_have_interval(kept: u64, same_at_both_ends: Option<f64>) -> bool {
+    kept >= MIN_WINDOWS && same_at_both_ends.is_some_and(|same| 1.0 / (1.0 - same) >= MIN_LENGTH)
 }
 
 /// Whether visits are long enough for windows to be of this function.
 fn is_long(row: &WindowRow) -> bool {
     mean_length(row).is_some_and(|length| length >= MIN_LENGTH)
+}
+
+/// Whether cells of a row can have an interval.
+#[must_use]
+pub fn is_sure(row: &WindowRow) -> bool {
+    can_have_interval(row.kept(), row.same_at_both_ends())
 }
 
 /// Computes metrics of rows.
@@ -193,7 +200,7 @@ impl<'a> Table<'a> {
         let none = || has_totals.then(|| &self.empty[group as usize]);
         let own = of(row).or_else(none)?;
         let is_all = std::ptr::eq(row, &raw const self.windows.total);
-        let scale = if has_totals { ends_per_window(self.windows, row) } else { 1.0 };
+        let scale = if has_totals { self.windows.ends_per_window(row) } else { 1.0 };
         Some(GroupSums { own, is_all: is_all && has_totals, scale, total, places })
     }
 
@@ -229,17 +236,12 @@ impl<'a> Table<'a> {
     }
 }
 
-/// The value if three had been counted of what was not counted at all.
-fn with_three(formula: &Formula, values: &[f64]) -> Option<f64> {
+/// The value if three had been counted of what was not counted at all; `None` where that is none, or 0.
+#[must_use]
+pub fn with_three(formula: &Formula, values: &[f64]) -> Option<f64> {
     let three: Vec<f64> =
         values.iter().map(|&value| if value == 0.0 { 3.0 } else { value }).collect();
     formula.value(&three).filter(|value| *value != 0.0)
-}
-
-/// Windows that end in a row's function for each one that begins there too, where the others were discarded.
-fn ends_per_window(windows: &Windows, row: &WindowRow) -> f64 {
-    let same = row.same_at_both_ends().filter(|same| windows.discards && *same > 0.0);
-    same.map_or(1.0, f64::recip)
 }
 
 /// Sums of a group over all rows, each for all windows that end in it.
@@ -256,7 +258,7 @@ impl GroupTotal {
         let mut sum = Self { sums: vec![0.0; counters], ..Self::default() };
         let mut blocks: BTreeMap<u64, (f64, Vec<f64>)> = BTreeMap::new();
         for row in &windows.rows {
-            let scale = ends_per_window(windows, row);
+            let scale = windows.ends_per_window(row);
             let add = |to: &mut [f64], counts: &[u64]| {
                 to.iter_mut().zip(counts).for_each(|(sum, &count)| *sum += scale * count as f64);
             };

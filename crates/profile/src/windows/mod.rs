@@ -238,6 +238,17 @@ pub struct Windows {
     pub(crate) counters: Vec<Vec<String>>,
 }
 
+/// Sums of the events that are counted in the same windows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SetSums<'a> {
+    /// Index into [`Windows::event_sets`].
+    pub set: usize,
+    /// Windows that count.
+    pub windows: u64,
+    /// By event.
+    pub sums: &'a [u64],
+}
+
 /// A row.
 #[derive(Debug, Clone)]
 pub struct WindowRow {
@@ -265,6 +276,21 @@ impl WindowRow {
         self.sums.rejected[cause as usize]
     }
 
+    /// Windows that passed all tests but the last one, and of them those with the same function at both ends.
+    #[must_use]
+    pub fn tested(&self) -> (u64, u64) {
+        (self.sums.same + self.sums.other, self.sums.same)
+    }
+
+    /// What was counted in the windows that count, by event set.
+    pub fn sets(&self) -> impl Iterator<Item = SetSums<'_>> {
+        self.sums.parts.iter().map(|part| SetSums {
+            set: part.group as usize,
+            windows: part.kept,
+            sums: &part.sums,
+        })
+    }
+
     /// Share of windows that started in the function they ended in, of those that passed all other
     /// tests; `None` where there are none.
     #[must_use]
@@ -275,6 +301,20 @@ impl WindowRow {
 }
 
 impl Windows {
+    /// Events that are counted in the same windows, by the names that [`Metrics::canonical`] has for them.
+    #[must_use]
+    pub fn event_sets(&self) -> &[Vec<String>] {
+        &self.counters
+    }
+
+    /// Windows that end in a row's function for each one that begins there too, where the others were left out: sums of
+    /// the row times this are of all windows that end in it.
+    #[must_use]
+    pub fn ends_per_window(&self, row: &WindowRow) -> f64 {
+        let same = row.same_at_both_ends().filter(|same| self.discards && *same > 0.0);
+        same.map_or(1.0, f64::recip)
+    }
+
     /// Reads a recording. Names of counts are those that `metrics` has for them, those of
     /// places are from `names`; `running` is the kernel this program runs on.
     ///

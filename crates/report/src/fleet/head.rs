@@ -24,7 +24,7 @@ pub struct FleetHead {
     pub hosts: u64,
     /// Part of the time from the first bin to the last, of all these hosts, that was recorded, 0 to 1.
     pub recorded: Option<f64>,
-    /// Samples in the selection; waits, where it is about time off the CPU.
+    /// Samples in the selection, or what it is made of instead.
     pub samples: u64,
     /// Samples lost on these hosts, of all services; missing where nobody counted.
     pub lost: Option<u64>,
@@ -34,9 +34,39 @@ pub struct FleetHead {
     /// No figure has an interval over hosts.
     #[serde(skip)]
     pub no_ci: bool,
-    /// It is about time off the CPU, which is recorded for some seconds now and then.
+    /// What its numbers are made of.
     #[serde(skip)]
-    pub off_cpu: bool,
+    pub counted: FleetCounted,
+}
+
+/// What the numbers of an answer are made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum FleetCounted {
+    /// Samples, which are taken all the time.
+    #[default]
+    Samples,
+    /// Waits, which are recorded for some seconds now and then.
+    Waits,
+    /// Windows of counters, the same.
+    Windows,
+}
+
+impl FleetCounted {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Samples => "sample",
+            Self::Waits => "wait",
+            Self::Windows => "window",
+        }
+    }
+
+    fn title(self) -> &'static str {
+        match self {
+            Self::Samples => "Samples",
+            Self::Waits => "Waits",
+            Self::Windows => "Windows",
+        }
+    }
 }
 
 /// Less of the time recorded than this is worth a warning.
@@ -56,7 +86,7 @@ impl FleetHead {
             "{}, {}, {}, {} lost",
             escape(&self.event),
             counted(self.hosts, "host"),
-            counted(self.samples, if self.off_cpu { "wait" } else { "sample" }),
+            counted(self.samples, self.counted.word()),
             self.lost.map_or("-".to_owned(), count),
         )];
         lines.extend(self.span());
@@ -91,7 +121,9 @@ impl FleetHead {
             );
             notes.push(Note { warning: false, text });
         }
-        let unrecorded = self.recorded.filter(|&share| share < MUCH_UNRECORDED && !self.off_cpu);
+        let unrecorded = self
+            .recorded
+            .filter(|&share| share < MUCH_UNRECORDED && self.counted == FleetCounted::Samples);
         if let Some(share) = unrecorded {
             let text = format!(
                 "only {} of the time was recorded on these hosts; the rest is not in any figure",
@@ -107,7 +139,7 @@ impl FleetHead {
         let mut facts = vec![
             Fact::new("Event", self.event.clone(), ""),
             Fact::new("Hosts", count(self.hosts), ""),
-            Fact::new(if self.off_cpu { "Waits" } else { "Samples" }, count(self.samples), ""),
+            Fact::new(self.counted.title(), count(self.samples), ""),
             Fact::new("Lost", self.lost.map_or("-".to_owned(), count), "of all services")
                 .which_warns(self.lost.is_some_and(|lost| lost > 0)),
         ];

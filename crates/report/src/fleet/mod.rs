@@ -4,6 +4,7 @@
 mod diff;
 mod head;
 mod hosts;
+mod metrics;
 mod share;
 mod table;
 #[cfg(test)]
@@ -11,8 +12,9 @@ mod tests;
 mod waits;
 
 pub use diff::{FleetChange, FleetDiffView, FleetSide};
-pub use head::FleetHead;
+pub use head::{FleetCounted, FleetHead};
 pub use hosts::{FleetHost, FleetHostsView};
+pub use metrics::{FleetMetricCell, FleetMetricColumn, FleetMetricsRow, FleetMetricsView};
 pub use share::{FleetShare, FleetSharesView};
 pub use table::{AnyColumn, AnyTable, AnyValues};
 pub use waits::{FleetWaitRow, FleetWaitsView};

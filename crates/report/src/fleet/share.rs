@@ -4,7 +4,7 @@ use pmuscope_profile::export::{ExportedEvent, Source};
 use pmuscope_stats::Interval;
 use serde::Serialize;
 
-use super::FleetHead;
+use super::{FleetCounted, FleetHead};
 use crate::Style;
 use crate::flame::{Flame, FlameLimits, flame_svg};
 use crate::html::{FlamePart, PageFrame, flame};
@@ -92,7 +92,8 @@ impl<'a> FleetSharesView<'a> {
             (false, true) => "self",
             (false, false) => "share",
         };
-        let in_use = if self.head.off_cpu { "threads" } else { "cores" };
+        let is_off_cpu = self.head.counted == FleetCounted::Waits;
+        let in_use = if is_off_cpu { "threads" } else { "cores" };
         let mut fields = vec![
             Field::share("share", |row: &FleetShare| row.share.unwrap_or((0.0, None)))
                 .why(|_| FEW_HOSTS)
@@ -117,7 +118,7 @@ impl<'a> FleetSharesView<'a> {
             fields.push(Field::number("cost_per_day", cost).head("cost/day"));
         }
         fields.push(Field::count("hosts", |row: &FleetShare| row.hosts).optional(3));
-        let counted = if self.head.off_cpu { "waits" } else { "samples" };
+        let counted = if is_off_cpu { "waits" } else { "samples" };
         fields.push(Field::count(counted, |row: &FleetShare| row.samples).optional(2));
         for (at, name) in self.by.iter().enumerate() {
             let text =
@@ -162,7 +163,8 @@ impl Report for FleetSharesView<'_> {
             let ci = interval.map_or("no CI".to_owned(), |of| {
                 format!("95% CI {} to {}", significant(of.low, 3), significant(of.high, 3))
             });
-            let what = if self.head.off_cpu { "threads off the CPU" } else { "CPUs in use" };
+            let is_off_cpu = self.head.counted == FleetCounted::Waits;
+            let what = if is_off_cpu { "threads off the CPU" } else { "CPUs in use" };
             out.push_str(&format!("{what}: {} ({ci})\n\n", significant(cores, 3)));
         }
         out.push_str(&self.sheet().text(style));
@@ -170,7 +172,7 @@ impl Report for FleetSharesView<'_> {
     }
 
     fn json(&self) -> impl Serialize {
-        let (cores, threads) = match self.head.off_cpu {
+        let (cores, threads) = match self.head.counted == FleetCounted::Waits {
             false => (self.cores, None),
             true => (None, self.cores),
         };

@@ -21,7 +21,7 @@ fn head(hosts: u64) -> FleetHead {
         lost: Some(7),
         notes: Vec::new(),
         no_ci: false,
-        off_cpu: false,
+        counted: FleetCounted::Samples,
     }
 }
 
@@ -220,7 +220,7 @@ fn waits_say_how_many_threads_wait_and_bound_their_lengths() {
     let head = FleetHead {
         event: "off-cpu:blocked".into(),
         recorded: Some(0.017),
-        off_cpu: true,
+        counted: FleetCounted::Waits,
         ..head(3)
     };
     let view = FleetWaitsView { head: &head, by: &by, rows: &rows };
@@ -253,7 +253,7 @@ fn shares_of_time_off_the_cpu_are_of_threads() {
         share: with(1.0, 1.0, 1.0),
         cores: with(2.0, 1.5, 2.7),
     }];
-    let head = FleetHead { off_cpu: true, recorded: Some(0.017), ..head(3) };
+    let head = FleetHead { counted: FleetCounted::Waits, recorded: Some(0.017), ..head(3) };
     let view = FleetSharesView {
         head: &head,
         by: &["service"],
@@ -276,4 +276,71 @@ fn shares_of_time_off_the_cpu_are_of_threads() {
     let value = json(&view);
     assert_eq!((&value["threads"], &value["cores"]), (&2.0.into(), &Value::Null));
     assert_eq!(value["rows"][0]["threads_high"], 2.7);
+}
+
+#[test]
+fn metrics_have_intervals_over_hosts_or_say_that_they_are_estimates() {
+    let cell = |value, interval: Option<(f64, f64)>, at_most| FleetMetricCell {
+        value: Some((value, interval.map(|(low, high)| Interval { low, high, level: 0.95 }))),
+        at_most,
+    };
+    let missing = FleetMetricCell { value: None, at_most: None };
+    let row = |function: &str, metrics| FleetMetricsRow {
+        keys: vec![function.into(), "/bin/<b>".into()],
+        windows: 1200,
+        hosts: 3,
+        metrics,
+    };
+    let rows = [
+        row(
+            "parse",
+            vec![cell(1.25, Some((1.2, 1.3)), None), cell(0.0, None, Some(0.02)), missing],
+        ),
+        row("", vec![cell(2.5, None, None), cell(3.0, Some((2.0, 4.5)), None), missing]),
+    ];
+    let column = |name: &str, about: &str| FleetMetricColumn {
+        name: name.into(),
+        unit: "x".into(),
+        about: about.into(),
+    };
+    let columns = [
+        column("CPI", "cycles per instruction"),
+        column("BM/KI", "mispredicted branches"),
+        column("CM/KI", "cache misses"),
+    ];
+    let total = row("", vec![cell(1.5, Some((1.4, 1.6)), None), missing, missing]);
+    let head = FleetHead { event: "windows".into(), counted: FleetCounted::Windows, ..head(3) };
+    let view = FleetMetricsView {
+        head: &head,
+        by: &["function", "module"],
+        event_sets: &["branch-misses,cycles,instructions".into()],
+        columns: &columns,
+        rows: &rows,
+        total: &total,
+    };
+    insta::assert_snapshot!(view.text(&Style::PLAIN), @"
+    windows, 3 hosts, 12,345 windows, 7 lost
+    2026-11-26 05:00:00 to 2026-11-26 06:00:00 UTC, 98.0% recorded
+    service shop
+
+    counted: branch-misses,cycles,instructions
+    all functions: CPI 1.50 (1.40 to 1.60)
+
+    windows  hosts                  CPI                BM/KI  function  module
+      1,200      3  1.25 (1.20 to 1.30)           0 (≤0.020)  parse     /bin/<b>
+      1,200      3                ~2.50  3.00 (2.00 to 4.50)  -         /bin/<b>
+    ");
+    insta::assert_snapshot!(view.delimited(Separator::Comma).unwrap(), @"
+    windows,hosts,CPI,CPI_low,CPI_high,CPI_at_most,BM/KI,BM/KI_low,BM/KI_high,BM/KI_at_most,function,module
+    1200,3,1.25,1.2,1.3,,0,,,0.02,parse,/bin/<b>
+    1200,3,2.5,,,,3,2,4.5,,,/bin/<b>
+    ");
+    let value = json(&view);
+    assert_eq!(
+        (&value["rows"][0]["CPI_low"], &value["total"][0]["CPI"]),
+        (&1.2.into(), &1.5.into())
+    );
+    assert_eq!(value["columns"][2]["name"], "CM/KI");
+    let page = view.page("").unwrap();
+    assert!(page.contains("/bin/&lt;b&gt;") && !page.contains("/bin/<b>"));
 }
