@@ -32,7 +32,7 @@ use crate::config::{AgentConfig, ConfigError, SinkConfig};
 use crate::delivery_name::DeliveryName;
 use crate::health::Health;
 use crate::rate::{BinCost, next_rate};
-use crate::schedule::{Measured, Schedule};
+use crate::schedule::{MeasurementEnd, MeasurementSchedule};
 use crate::service::Services;
 use crate::spool::{Backlog, Spool, SpoolError};
 
@@ -196,7 +196,7 @@ pub fn run(
         since: BinCost::default(),
         off_cpu_overhead: 0.0,
     };
-    let schedule = config.off_cpu.as_ref().map(|off_cpu| Schedule::new(off_cpu, once));
+    let schedule = config.off_cpu.as_ref().map(|off_cpu| MeasurementSchedule::new(off_cpu, once));
     let mut kept = CarriedOver::new(state, config, schedule);
     loop {
         let options = options(config, &machine, kept.state.frequency_hz)?;
@@ -288,12 +288,12 @@ struct CarriedOver {
     state: RunState,
     names: KnownNames,
     services: Services,
-    schedule: Option<Schedule>,
+    schedule: Option<MeasurementSchedule>,
 }
 
 impl CarriedOver {
     /// With nothing known.
-    fn new(state: RunState, config: &AgentConfig, schedule: Option<Schedule>) -> Self {
+    fn new(state: RunState, config: &AgentConfig, schedule: Option<MeasurementSchedule>) -> Self {
         let symbolizer = Symbolizer::new(SymbolOptions { inlined: false });
         let version = config.version.as_deref().map(Arc::from);
         Self {
@@ -349,7 +349,7 @@ struct Agent<'a> {
     boot: Option<Arc<str>>,
     cpus: usize,
     state: RunState,
-    schedule: Option<Schedule>,
+    schedule: Option<MeasurementSchedule>,
     /// CPU time of recordings of waits that have ended, seconds since the start of this process.
     children_s: f64,
 }
@@ -405,8 +405,8 @@ impl<'a> Agent<'a> {
             let off_cpu = self.adopt_waits(once)?;
             let mut bin = self.keep(&mut tick.profile, end_us)?;
             match off_cpu {
-                Some(Measured::Done(text)) => bin.off_cpu = Some(text),
-                Some(Measured::Failed(why)) => bin.warnings.push(format!("off-CPU: {why}")),
+                Some(MeasurementEnd::Done(text)) => bin.off_cpu = Some(text),
+                Some(MeasurementEnd::Failed(why)) => bin.warnings.push(format!("off-CPU: {why}")),
                 None => {}
             }
             report(&bin);
@@ -434,14 +434,14 @@ impl<'a> Agent<'a> {
     }
 
     /// Puts a recording of waits that has ended into the spool; with `wait`, the one that is running.
-    fn adopt_waits(&mut self, wait: bool) -> Result<Option<Measured>, AgentError> {
+    fn adopt_waits(&mut self, wait: bool) -> Result<Option<MeasurementEnd>, AgentError> {
         let Some(measured) = self.schedule.as_mut().and_then(|schedule| schedule.ended(wait))
         else {
             return Ok(None);
         };
         match measured {
-            Measured::Done(_) => self.spool.adopt()?,
-            Measured::Failed(_) => self.spool.empty_scratch()?,
+            MeasurementEnd::Done(_) => self.spool.adopt()?,
+            MeasurementEnd::Failed(_) => self.spool.empty_scratch()?,
         }
         Ok(Some(measured))
     }

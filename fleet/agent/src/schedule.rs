@@ -15,7 +15,7 @@ use crate::config::OffCpuConfig;
 
 /// Runs a measurement again and again, one at a time.
 #[derive(Debug)]
-pub(crate) struct Schedule {
+pub(crate) struct MeasurementSchedule {
     every: Duration,
     length: Duration,
     /// When the next period begins.
@@ -29,14 +29,14 @@ pub(crate) struct Schedule {
 
 /// How a measurement ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Measured {
+pub(crate) enum MeasurementEnd {
     /// Well; what it says of itself.
     Done(String),
     /// It failed; why.
     Failed(String),
 }
 
-impl Schedule {
+impl MeasurementSchedule {
     /// The first measurement begins now, or at any moment of the first period.
     pub(crate) fn new(config: &OffCpuConfig, at_once: bool) -> Self {
         let (every, length) =
@@ -75,9 +75,9 @@ impl Schedule {
     }
 
     /// A measurement that has ended; with `wait`, the one that is running.
-    pub(crate) fn ended(&mut self, wait: bool) -> Option<Measured> {
+    pub(crate) fn ended(&mut self, wait: bool) -> Option<MeasurementEnd> {
         if let Some(error) = self.failed.take() {
-            return Some(Measured::Failed(error.to_string()));
+            return Some(MeasurementEnd::Failed(error.to_string()));
         }
         let has_ended = match self.running.as_mut()?.try_wait() {
             Ok(None) => wait,
@@ -85,10 +85,12 @@ impl Schedule {
         };
         let child = has_ended.then(|| self.running.take()).flatten()?;
         Some(match child.wait_with_output() {
-            Ok(output) if output.status.success() => Measured::Done(text(&output.stdout)),
-            Ok(output) if output.stderr.is_empty() => Measured::Failed(output.status.to_string()),
-            Ok(output) => Measured::Failed(text(&output.stderr)),
-            Err(error) => Measured::Failed(error.to_string()),
+            Ok(output) if output.status.success() => MeasurementEnd::Done(text(&output.stdout)),
+            Ok(output) if output.stderr.is_empty() => {
+                MeasurementEnd::Failed(output.status.to_string())
+            }
+            Ok(output) => MeasurementEnd::Failed(text(&output.stderr)),
+            Err(error) => MeasurementEnd::Failed(error.to_string()),
         })
     }
 }
@@ -97,7 +99,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).trim().to_owned()
 }
 
-impl Drop for Schedule {
+impl Drop for MeasurementSchedule {
     fn drop(&mut self) {
         if let Some(child) = &mut self.running {
             // It may have ended meanwhile.
@@ -111,8 +113,11 @@ impl Drop for Schedule {
 mod tests {
     use super::*;
 
-    fn schedule() -> Schedule {
-        Schedule::new(&OffCpuConfig { seconds: 1, every_seconds: 3600, max_mib: 1 }, true)
+    fn schedule() -> MeasurementSchedule {
+        MeasurementSchedule::new(
+            &OffCpuConfig { seconds: 1, every_seconds: 3600, max_mib: 1 },
+            true,
+        )
     }
 
     fn shell(script: &'static str) -> impl Fn() -> Command {
@@ -127,7 +132,7 @@ mod tests {
     fn what_a_measurement_says_is_told_once() {
         let mut schedule = schedule();
         schedule.poll(&shell("echo 5 waits"));
-        assert_eq!(schedule.ended(true), Some(Measured::Done("5 waits".into())));
+        assert_eq!(schedule.ended(true), Some(MeasurementEnd::Done("5 waits".into())));
         assert_eq!(schedule.ended(true), None);
         // The next one is in the next period.
         schedule.poll(&shell("echo 6 waits"));
@@ -141,10 +146,12 @@ mod tests {
             schedule.poll(command);
             schedule.ended(true)
         };
-        assert_eq!(of(&shell("echo no >&2; false")), Some(Measured::Failed("no".into())));
-        assert_eq!(of(&shell("exit 3")), Some(Measured::Failed("exit status: 3".into())));
+        assert_eq!(of(&shell("echo no >&2; false")), Some(MeasurementEnd::Failed("no".into())));
+        assert_eq!(of(&shell("exit 3")), Some(MeasurementEnd::Failed("exit status: 3".into())));
         let missing = of(&|| Command::new("/nonexistent/program"));
-        assert!(matches!(missing, Some(Measured::Failed(why)) if why.contains("No such file")));
+        assert!(
+            matches!(missing, Some(MeasurementEnd::Failed(why)) if why.contains("No such file"))
+        );
     }
 
     #[test]
