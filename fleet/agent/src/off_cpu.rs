@@ -21,9 +21,7 @@ use pmuscope_machine::{Machine, Target};
 use pmuscope_perfdata::reader::RecordingFile;
 use pmuscope_profile::Filter;
 use pmuscope_profile::waits::Waits;
-use pmuscope_recorder::{
-    Deadline, EndReason, RecordOptions, RingChoice, Signals, Summary, off_cpu, record,
-};
+use pmuscope_recorder::{Deadline, EndReason, RecordOptions, Signals, Summary, off_cpu, record};
 use pmuscope_symbols::{Options as SymbolOptions, Symbolizer};
 
 use crate::agent::AgentError;
@@ -94,8 +92,6 @@ fn options(
     };
     let options = RecordOptions {
         of_all: wakings.into_iter().collect(),
-        // A switch that is lost leaves the time of its thread unknown.
-        ring_size: RingChoice::Ample,
         max_size: config.off_cpu.map(|off_cpu| off_cpu.max_mib << 20),
         ..RecordOptions::new(Target::System, vec![switches], output.to_owned())
     };
