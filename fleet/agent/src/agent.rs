@@ -439,9 +439,17 @@ impl<'a> Agent<'a> {
         else {
             return Ok(None);
         };
-        match measured {
-            MeasurementEnd::Done(_) => self.spool.adopt()?,
-            MeasurementEnd::Failed(_) => self.spool.empty_scratch()?,
+        let adopted = match &measured {
+            MeasurementEnd::Done(_) => self.spool.adopt(),
+            MeasurementEnd::Failed(_) => Ok(()),
+        };
+        let measured = match adopted {
+            Ok(()) => measured,
+            // As on a full disk: bins go on.
+            Err(error) => MeasurementEnd::Failed(error.to_string()),
+        };
+        if matches!(measured, MeasurementEnd::Failed(_)) {
+            self.spool.empty_scratch()?;
         }
         Ok(Some(measured))
     }

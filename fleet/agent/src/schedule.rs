@@ -58,11 +58,15 @@ impl MeasurementSchedule {
 
     /// Begins a measurement if one is due, unless the last one still runs.
     pub(crate) fn poll(&mut self, command: &dyn Fn() -> Command) {
-        if Instant::now() < self.next {
+        let now = Instant::now();
+        if now < self.next {
             return;
         }
-        self.draw(fastrand::f64());
-        self.period += self.every;
+        // Periods that nobody polled in are left out.
+        while self.next <= now {
+            self.draw(fastrand::f64());
+            self.period += self.every;
+        }
         if self.running.is_some() {
             return;
         }
@@ -162,6 +166,16 @@ mod tests {
         assert_eq!(schedule.next, begin);
         schedule.draw(1.0);
         assert_eq!(schedule.next - begin, Duration::from_secs(3599));
+    }
+
+    #[test]
+    fn periods_that_were_missed_are_not_made_up_for() {
+        let mut schedule = schedule();
+        let begin = Instant::now();
+        schedule.every = Duration::from_nanos(1);
+        schedule.length = Duration::ZERO;
+        schedule.poll(&shell("echo 5 waits"));
+        assert!(schedule.next > begin && schedule.running.is_some());
     }
 
     #[test]
