@@ -14,6 +14,9 @@ use crate::{KernelIdentity, Module, Request, Resolved, State, Symbol, Symbolizer
 
 /// Addresses that are kept: some 100 MB with their names. Then all is forgotten, and asked for anew.
 const MOST: usize = 1 << 20;
+/// Names of a module that nobody asks for are forgotten after so long: where programs come and go, as with compilers, all of
+/// them together would take more and more.
+const KEEP_UNUSED: Duration = Duration::from_secs(30 * 60);
 /// An address that the kernel's table does not know may be of a module loaded since; it is read again
 /// after so long at the earliest.
 const READ_AGAIN: Duration = Duration::from_secs(10);
@@ -26,11 +29,14 @@ pub struct Resident {
     kernel: Option<(Kallsyms, Instant)>,
     held: usize,
     most: usize,
+    keep_unused: Duration,
 }
 
 /// What is known of a module.
 #[derive(Debug)]
 struct Known {
+    /// When somebody asked for it.
+    used: Instant,
     symbols: FxHashMap<u64, Option<Arc<Symbol>>>,
     /// As of the last time that something was not known.
     state: State,
@@ -41,7 +47,7 @@ impl Resident {
     #[must_use]
     pub fn new(symbolizer: Symbolizer) -> Self {
         let (modules, kernel) = (FxHashMap::default(), None);
-        Self { symbolizer, modules, kernel, held: 0, most: MOST }
+        Self { symbolizer, modules, kernel, held: 0, most: MOST, keep_unused: KEEP_UNUSED }
     }
 
     /// As [`Symbolizer::running_kernel`].
@@ -61,6 +67,17 @@ impl Resident {
             self.modules.clear();
             self.held = 0;
         }
+        let now = Instant::now();
+        for request in requests {
+            if let Some(known) = self.modules.get_mut(&key_of(&request.module)) {
+                known.used = now;
+            }
+        }
+        self.modules.retain(|_, known| {
+            let stays = now.duration_since(known.used) <= self.keep_unused;
+            self.held -= if stays { 0 } else { known.symbols.len() };
+            stays
+        });
         let missing: Vec<Vec<u64>> = requests.iter().map(|one| self.missing(one)).collect();
         let asked: Vec<usize> = (0..requests.len())
             .filter(|&at| !missing[at].is_empty() && requests[at].module != Module::Kernel)
@@ -106,7 +123,8 @@ impl Resident {
         {
             return answer;
         }
-        let new = || Known { symbols: FxHashMap::default(), state: State::Found };
+        let new =
+            || Known { used: Instant::now(), symbols: FxHashMap::default(), state: State::Found };
         let known = self.modules.entry(key_of(&request.module)).or_insert_with(new);
         if let Some(answer) = answer {
             self.held += missing.len();
@@ -191,6 +209,19 @@ mod tests {
         assert_eq!(resident.resolve_all(&whole), expected);
         resident.most = 0;
         assert_eq!(resident.resolve_all(&whole)[0].state, State::FileMissing);
+    }
+
+    #[test]
+    fn modules_that_nobody_asks_for_are_forgotten() {
+        let (one, other) = (Path::new("/bin/sh"), std::env::current_exe().unwrap());
+        let addresses = [0x5000, 0x6000];
+        let mut resident = resident();
+        resident.resolve_all(&[request(one, &addresses), request(&other, &addresses)]);
+        assert_eq!((resident.modules.len(), resident.held), (2, 4));
+        // Nothing is kept that is not asked for now.
+        resident.keep_unused = Duration::ZERO;
+        resident.resolve_all(&[request(&other, &addresses)]);
+        assert_eq!((resident.modules.len(), resident.held), (1, 2));
     }
 
     #[test]
