@@ -159,7 +159,7 @@ pub struct RunOptions<'a> {
     /// Samples that an earlier configuration dropped, which the next row counts.
     pub dropped: u64,
     /// The command that calls [`record_off_cpu`](crate::record_off_cpu) with this configuration and this folder, prints one
-    /// line about it, and ends.
+    /// line about it and one with [`OffCpuSummary::peak_rss_bytes`](crate::OffCpuSummary::peak_rss_bytes), and ends.
     pub off_cpu: &'a dyn Fn(&Path) -> Command,
 }
 
@@ -352,6 +352,8 @@ struct Agent<'a> {
     schedule: Option<MeasurementSchedule>,
     /// CPU time of recordings of waits that have ended, seconds since the start of this process.
     children_s: f64,
+    /// Largest memory of a recording of waits since the last row.
+    off_cpu_rss_bytes: Option<i64>,
 }
 
 impl<'a> Agent<'a> {
@@ -374,7 +376,8 @@ impl<'a> Agent<'a> {
             cpus: machine.online_cpus().map_or(1, |cpus| cpus.len()),
             state: kept.state,
             schedule: kept.schedule,
-            children_s: children().0,
+            children_s: children_s(),
+            off_cpu_rss_bytes: None,
         }
     }
 
@@ -403,9 +406,12 @@ impl<'a> Agent<'a> {
             })?;
             let end_us = self.end_us();
             let off_cpu = self.adopt_waits(once)?;
+            if let Some(MeasurementEnd::Done { peak_rss_bytes, .. }) = off_cpu {
+                self.off_cpu_rss_bytes = self.off_cpu_rss_bytes.max(peak_rss_bytes);
+            }
             let mut bin = self.keep(&mut tick.profile, end_us)?;
             match off_cpu {
-                Some(MeasurementEnd::Done(text)) => bin.off_cpu = Some(text),
+                Some(MeasurementEnd::Done { text, .. }) => bin.off_cpu = Some(text),
                 Some(MeasurementEnd::Failed(why)) => bin.warnings.push(format!("off-CPU: {why}")),
                 None => {}
             }
@@ -440,7 +446,7 @@ impl<'a> Agent<'a> {
             return Ok(None);
         };
         let adopted = match &measured {
-            MeasurementEnd::Done(_) => self.spool.adopt(),
+            MeasurementEnd::Done { .. } => self.spool.adopt(),
             MeasurementEnd::Failed(_) => Ok(()),
         };
         let measured = match adopted {
@@ -482,7 +488,7 @@ impl<'a> Agent<'a> {
         let host: Arc<str> = self.config.host.as_deref().unwrap_or(&info.machine.hostname).into();
         let name = DeliveryName::new(&host, self.boot.as_deref(), self.ticker.end());
         let (batch, name) = (name.batch(), name.to_string());
-        let (children_s, children_rss) = children();
+        let children_s = children_s();
         let off_cpu_s = children_s - self.children_s;
         self.children_s = children_s;
         let sampling_s = info.cost.user_s + info.cost.system_s;
@@ -492,7 +498,7 @@ impl<'a> Agent<'a> {
         let rows = rows(profile, &origin, &|task| self.services.identity(task))?;
         let pushed = self.outlets.push(&rows);
         let mut agent = self.agent_row(profile, &rows, cpu_s, (&host, batch))?;
-        agent.off_cpu_rss_bytes = self.schedule.is_some().then_some(children_rss);
+        agent.off_cpu_rss_bytes = self.off_cpu_rss_bytes.take();
         agent.unpushed_samples =
             (!self.outlets.receivers.is_empty()).then_some(pushed.unpushed as i64);
         let when = agent.start;
@@ -612,17 +618,23 @@ fn to_next_bin(at_us: i64, bin: Duration) -> Duration {
     Duration::from_micros((end_us - at_us) as u64)
 }
 
-/// CPU time of the children that have ended, seconds, and the largest memory that one of them had, bytes.
-fn children() -> (f64, i64) {
+/// CPU time of the children that have ended, seconds. Not their memory: the peak of a child that was made by vfork(2) is
+/// that of its parent.
+fn children_s() -> f64 {
     // The call fails only for other kinds of processes (getrusage(2)).
     let usage = usage_of_children().unwrap_or_default();
-    (usage.user_s + usage.system_s, usage.max_rss_bytes as i64)
+    usage.user_s + usage.system_s
 }
 
-/// Memory of this process that is not shared, bytes: `RssAnon` of `/proc/self/status`.
+/// Memory of this process that is not shared, bytes.
 fn own_memory() -> Option<i64> {
+    own_status("RssAnon:")
+}
+
+/// Bytes of an entry of `/proc/self/status`.
+pub(crate) fn own_status(entry: &str) -> Option<i64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix(entry))?;
     let kib: i64 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;
     Some(kib * 1024)
 }

@@ -24,7 +24,7 @@ use pmuscope_profile::waits::Waits;
 use pmuscope_recorder::{Deadline, EndReason, RecordOptions, Signals, Summary, off_cpu, record};
 use pmuscope_symbols::{Options as SymbolOptions, Symbolizer};
 
-use crate::agent::AgentError;
+use crate::agent::{AgentError, own_status};
 use crate::config::AgentConfig;
 use crate::delivery_name::DeliveryName;
 use crate::service::Services;
@@ -43,6 +43,8 @@ pub struct OffCpuSummary {
     pub seconds: f64,
     /// Records that were lost.
     pub lost: u64,
+    /// Largest memory of this process, bytes.
+    pub peak_rss_bytes: Option<i64>,
     /// What changes the reading.
     pub notes: Vec<String>,
 }
@@ -74,6 +76,7 @@ pub fn record_off_cpu(config: &AgentConfig, into: &Path) -> Result<OffCpuSummary
         waits: waits.by_kind.iter().map(|sums| sums.waits).sum(),
         seconds: waits.profile.duration_s.unwrap_or_default(),
         lost: waits.profile.lost.count,
+        peak_rss_bytes: own_status("VmHWM:"),
         notes: wakers.into_iter().chain(end).collect(),
     })
 }

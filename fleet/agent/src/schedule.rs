@@ -30,8 +30,13 @@ pub(crate) struct MeasurementSchedule {
 /// How a measurement ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum MeasurementEnd {
-    /// Well; what it says of itself.
-    Done(String),
+    /// Well.
+    Done {
+        /// What it says of itself.
+        text: String,
+        /// Its largest memory, bytes, if it says that.
+        peak_rss_bytes: Option<i64>,
+    },
     /// It failed; why.
     Failed(String),
 }
@@ -89,7 +94,7 @@ impl MeasurementSchedule {
         };
         let child = has_ended.then(|| self.running.take()).flatten()?;
         Some(match child.wait_with_output() {
-            Ok(output) if output.status.success() => MeasurementEnd::Done(text(&output.stdout)),
+            Ok(output) if output.status.success() => done(&text(&output.stdout)),
             Ok(output) if output.stderr.is_empty() => {
                 MeasurementEnd::Failed(output.status.to_string())
             }
@@ -97,6 +102,13 @@ impl MeasurementSchedule {
             Err(error) => MeasurementEnd::Failed(error.to_string()),
         })
     }
+}
+
+/// A line about it, and one with its memory.
+fn done(text: &str) -> MeasurementEnd {
+    let mut lines = text.lines();
+    let text = lines.next().unwrap_or_default().to_owned();
+    MeasurementEnd::Done { text, peak_rss_bytes: lines.next().and_then(|line| line.parse().ok()) }
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -135,8 +147,9 @@ mod tests {
     #[test]
     fn what_a_measurement_says_is_told_once() {
         let mut schedule = schedule();
-        schedule.poll(&shell("echo 5 waits"));
-        assert_eq!(schedule.ended(true), Some(MeasurementEnd::Done("5 waits".into())));
+        schedule.poll(&shell("echo 5 waits; echo 4096"));
+        let done = MeasurementEnd::Done { text: "5 waits".into(), peak_rss_bytes: Some(4096) };
+        assert_eq!(schedule.ended(true), Some(done));
         assert_eq!(schedule.ended(true), None);
         // The next one is in the next period.
         schedule.poll(&shell("echo 6 waits"));

@@ -115,7 +115,8 @@ fn off_cpu(config: &AgentConfig, into: &Path) -> anyhow::Result<()> {
     for note in &summary.notes {
         line += &format!("; {note}");
     }
-    Ok(writeln!(std::io::stdout(), "{line}")?)
+    let peak = summary.peak_rss_bytes.map_or(String::new(), |bytes| bytes.to_string());
+    Ok(writeln!(std::io::stdout(), "{line}\n{peak}")?)
 }
 
 /// One bin into a folder that goes away; then what it had.

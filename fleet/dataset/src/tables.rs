@@ -281,7 +281,7 @@ table! {
     frequency_hz: Option<i64>,
     /// Samples that receivers of OTLP or pprof did not take; files have them all the same.
     unpushed_samples: Option<i64>,
-    /// Largest memory of a process that recorded waits, bytes, since the agent began; missing where none is asked for.
+    /// Largest memory of a process that recorded waits and ended in this bin, bytes; missing where none did.
     off_cpu_rss_bytes: Option<i64>,
     /// Id of the delivery.
     batch: i64,
