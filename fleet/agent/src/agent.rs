@@ -495,7 +495,8 @@ impl<'a> Agent<'a> {
         let cpu_s = sampling_s + off_cpu_s;
         let bin = self.config.bin();
         let origin = ImportOrigin { host: Some(Arc::clone(&host)), started: None, bin, batch };
-        let rows = rows(profile, &origin, &|task| self.services.identity(task))?;
+        let mut rows = rows(profile, &origin, &|task| self.services.identity(task))?;
+        rows.label(&self.config.labels()?);
         let pushed = self.outlets.push(&rows);
         let mut agent = self.agent_row(profile, &rows, cpu_s, (&host, batch))?;
         agent.off_cpu_rss_bytes = self.off_cpu_rss_bytes.take();

@@ -1,9 +1,10 @@
 //! The configuration of an agent: what it records, and where it delivers that.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use pmuscope_dataset::{DatasetLocation, LocationError, S3Location};
+use pmuscope_dataset::{DatasetLocation, LabelError, Labels, LocationError, S3Location};
 use serde::Deserialize;
 
 /// Samples per second and CPU that are asked for at most: an agent is there all the time.
@@ -46,6 +47,9 @@ pub enum ConfigError {
     /// A place where bins are to be delivered.
     #[error("sink.s3 = {0}")]
     Location(#[from] LocationError),
+    /// A label.
+    #[error(transparent)]
+    Label(#[from] LabelError),
     /// No place where bins could be delivered.
     #[error(
         "no sink for files. Try: [sink] with folder = \"/mnt/profiles\" or s3 = \"s3://BUCKET/PREFIX\""
@@ -97,6 +101,9 @@ pub struct AgentConfig {
     /// Version of all services of this host.
     #[serde(default)]
     pub version: Option<String>,
+    /// Labels of this host.
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
     /// Record where threads wait, now and then.
     #[serde(default)]
     pub off_cpu: Option<OffCpuConfig>,
@@ -269,10 +276,19 @@ impl AgentConfig {
         if self.spool.max_mib == 0 {
             return wrong("spool.max_mib", 0, "must be 1 or more. Try: 1024");
         }
+        self.labels()?;
         if self.sink.s3()?.is_none() && self.sink.folder.is_none() {
             return Err(ConfigError::NoSink);
         }
         Ok(())
+    }
+
+    /// Labels of this host.
+    ///
+    /// # Errors
+    /// What cannot be one.
+    pub fn labels(&self) -> Result<Labels, ConfigError> {
+        Ok(Labels::new(self.labels.clone())?)
     }
 
     /// Length of a bin.
@@ -318,6 +334,7 @@ mod tests {
         fails("off_cpu.max_mib = 0", "off_cpu.max_mib = 0: must be 1 or more");
         fails("off_cpu.hz = 1", "unknown field `hz`");
         fails("cgroup = '/a'\noff_cpu = {}", "off_cpu and cgroup = /a: waits are");
+        fails("labels = { team = 'a b' }", "label team=a b: names and values");
         fails("frequency = 19", "unknown field `frequency`");
         fails("sink.s3 = 'gs://fleet/a'", "gs://fleet/a: only folders and s3:// are known");
         fails("sink.s3 = 'fleet'", "sink.s3 = fleet: not an object store");

@@ -140,7 +140,8 @@ fn write(
     let name = DeliveryName::new(&host, machine.boot_id().as_deref(), end).of("off-cpu");
     let origin =
         ImportOrigin { host: Some(host), started: None, bin: config.bin(), batch: name.batch() };
-    let rows = wait_rows(waits, &origin, &|task| services.identity(task))?;
+    let mut rows = wait_rows(waits, &origin, &|task| services.identity(task))?;
+    rows.label(&config.labels()?);
     let Some(when) = rows.hosts.first().map(|host| host.seen) else { return Ok(()) };
     Ok(Dataset::new(into).write_all(rows, when, &name.to_string())?)
 }

@@ -8,8 +8,8 @@ use std::time::Duration;
 use anyhow::Context as _;
 use pmuscope_console::say;
 use pmuscope_dataset::{
-    Dataset, DatasetLocation, ImportOrigin, PROFILE, Rows, TaskIdentity, Timestamp, WindowsOf,
-    file_name, rows, wait_rows, window_rows,
+    Dataset, DatasetLocation, ImportOrigin, Labels, PROFILE, Rows, TaskIdentity, Timestamp,
+    WindowsOf, file_name, rows, wait_rows, window_rows,
 };
 use pmuscope_delivery::S3Sink;
 use pmuscope_events::metrics::Metrics;
@@ -50,6 +50,9 @@ pub(crate) struct Args {
     /// Host name [default: the recording's]
     #[arg(long, value_name = "NAME")]
     host: Option<Arc<str>>,
+    /// Label of the host; several times for several
+    #[arg(long, value_name = "NAME=VALUE", value_parser = Labels::parse)]
+    label: Vec<(String, String)>,
     /// When the first sample was taken [default: as recorded]
     #[arg(long, value_name = "TIME", value_parser = time)]
     started: Option<Timestamp>,
@@ -149,6 +152,7 @@ fn import(file: &Path, args: &Args, to: &Destination) -> anyhow::Result<String> 
         "row",
     ));
     let counts = counts.join(", ");
+    rows.label(&Labels::new(args.label.iter().cloned().collect())?);
     let Some(host) = rows.hosts.first() else { return Ok(counts) };
     let (when, name) = (host.seen, format!("{}-{}", file_name(&host.host), &key.to_hex()[..16]));
     to.write(rows, when, &name)?;
@@ -238,6 +242,9 @@ fn key(recording: &RecordingFile, args: &Args) -> anyhow::Result<blake3::Hash> {
     for text in [&args.service, &args.version, &args.host] {
         let text = text.as_deref().unwrap_or_default();
         hasher.update(&(text.len() as u64).to_le_bytes()).update(text.as_bytes());
+    }
+    for (name, value) in &args.label {
+        hasher.update(name.as_bytes()).update(b"=").update(value.as_bytes()).update(b";");
     }
     hasher.update(&args.started.map_or(0, |time| time.0).to_le_bytes());
     hasher.update(&args.bin.to_le_bytes());

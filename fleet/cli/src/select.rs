@@ -4,7 +4,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use pmuscope_console::exit::bad_input;
-use pmuscope_dataset::{DatasetLocation, Timestamp, WINDOWS_EVENT};
+use pmuscope_dataset::{DatasetLocation, Labels, Timestamp, WINDOWS_EVENT};
 use pmuscope_query::{
     ChosenEvent, ColumnFilter, Coverage, Engine, Fleet, Selection, choose_event, values,
 };
@@ -45,6 +45,9 @@ pub(crate) struct SelectArgs {
     /// Only this Kubernetes pod
     #[arg(long, value_name = "UID", help_heading = FILTERS)]
     pod: Vec<String>,
+    /// Only hosts with this label; several times for several that a host must all have
+    #[arg(long, value_name = "NAME=VALUE", value_parser = Labels::parse, help_heading = FILTERS)]
+    label: Vec<(String, String)>,
     /// From this time on: 2026-11-25T12:00:00Z, or 2h for two hours ago
     #[arg(long, value_name = "TIME", value_parser = time, help_heading = FILTERS)]
     since: Option<Timestamp>,
@@ -81,6 +84,7 @@ impl SelectArgs {
             event: self.event.clone(),
             weight_unit: None,
             conditions: self.columns().filter_map(filter).collect(),
+            labels: self.label.clone(),
             since: self.since,
             until: self.until,
         }
@@ -89,7 +93,9 @@ impl SelectArgs {
     /// The same in words.
     fn words(&self) -> String {
         let filter = |(name, values): (&str, &[String])| format!("{name} {}", values.join(", "));
-        self.columns().map(filter).collect::<Vec<_>>().join("; ")
+        let label = |(name, value): &(String, String)| format!("label {name}={value}");
+        let labels = self.label.iter().map(label);
+        self.columns().map(filter).chain(labels).collect::<Vec<_>>().join("; ")
     }
 
     /// Opens the dataset and chooses the event.
@@ -118,7 +124,7 @@ impl SelectArgs {
         let event: Vec<String> = self.event.iter().cloned().collect();
         let asked =
             self.columns().chain([("event", &event[..])].into_iter().filter(|_| !event.is_empty()));
-        let mut has_filter = false;
+        let mut has_filter = !self.label.is_empty();
         for (column, given) in asked {
             has_filter = true;
             let known = values(&opened.engine, column, KNOWN)?;

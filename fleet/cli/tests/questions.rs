@@ -86,6 +86,41 @@ fn six_hosts_have_six_times_the_samples_of_one_and_intervals() {
     assert!(text.contains("6 hosts") && text.contains("95% CI"), "{text}");
 }
 
+/// A host is chosen by all of its labels, in every question, whatever is kept in memory.
+#[test]
+fn labels_choose_hosts() {
+    let folder = tempfile::tempdir().unwrap();
+    let to = folder.path().to_str().unwrap();
+    let recording = corpus().recording("converter_with-callchain.perf.data");
+    let recording = recording.to_str().unwrap();
+    let import = |host: &str, labels: &[&str]| {
+        let started = "2025-11-25T12:00:00Z";
+        let mut args = vec!["import", "--to", to, "--host", host, "--started", started, recording];
+        labels.iter().for_each(|label| args.extend(["--label", label]));
+        succeeds(&args);
+    };
+    import("web-1", &["team=shop", "region=eu"]);
+    import("web-2", &["team=shop", "region=us"]);
+    import("web-3", &["team=shopping"]);
+    import("web-4", &[]);
+    let hosts = |labels: &[&str]| {
+        let mut args = vec!["hosts", to, "--csv"];
+        labels.iter().for_each(|label| args.extend(["--label", label]));
+        let rows = succeeds(&args);
+        let names = rows.lines().skip(1).map(|row| row.split(',').next().unwrap().to_owned());
+        names.collect::<Vec<_>>()
+    };
+    assert_eq!(hosts(&[]), ["web-1", "web-2", "web-3", "web-4"]);
+    assert_eq!(hosts(&["team=shop"]), ["web-1", "web-2"]);
+    assert_eq!(hosts(&["team=shop", "region=us"]), ["web-2"]);
+    let of = |question: &str| {
+        number(&succeeds(&[question, to, "--label", "team=shop", "--json"]), "hosts")
+    };
+    assert!((of("top") - 2.0).abs() < 0.5 && (of("report") - 2.0).abs() < 0.5);
+    fails(&["top", to, "--label", "team=sho"], "no samples with all of these filters");
+    fails(&["top", to, "--label", "team"], "label team: no value");
+}
+
 #[test]
 fn equal_versions_do_not_differ_and_too_few_hosts_are_inconclusive() {
     let folder = fleet();

@@ -21,6 +21,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use self::stacks::StackRows;
 use self::time::WallClock;
 use crate::column::Timestamp;
+use crate::labels::Labels;
 use crate::tables::{FrameRow, HostRow, IntervalRow, SampleRow, StackRow, WaitRow, WindowSumRow};
 
 pub use self::waits::wait_rows;
@@ -140,6 +141,13 @@ pub fn rows(
 }
 
 impl Rows {
+    /// Gives the host these labels.
+    pub fn label(&mut self, labels: &Labels) {
+        for host in &mut self.hosts {
+            host.labels = labels.text().map(Arc::from);
+        }
+    }
+
     /// Adds what another part of the same recording says.
     pub fn append(&mut self, other: Self) {
         let known: FxHashSet<i64> = self.stacks.iter().map(|row| row.stack_id).collect();
@@ -398,6 +406,7 @@ impl Importing<'_> {
             cpus: metadata.cpus.map(i64::from),
             nodes: metadata.nodes.map(i64::from),
             emulator: self.profile.info().and_then(|info| text(&info.machine.emulator)),
+            labels: None,
         }
     }
 }

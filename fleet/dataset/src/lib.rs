@@ -12,6 +12,7 @@ mod column;
 mod file;
 mod identity;
 mod import;
+mod labels;
 mod listing;
 mod location;
 mod services;
@@ -24,6 +25,7 @@ pub use import::{
     ImportError, ImportOrigin, PROFILE, Rows, TaskIdentity, WINDOWS_EVENT, WindowsOf, rows,
     wait_rows, window_rows,
 };
+pub use labels::{LabelError, Labels};
 pub use listing::DatasetFile;
 pub use location::{DatasetLocation, LocationError, S3Location};
 pub use table::{ColumnInfo, TableRow};

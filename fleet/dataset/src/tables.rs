@@ -252,6 +252,8 @@ table! {
     nodes: Option<i64>,
     /// Emulator, where the machine is emulated: its times and counts are the emulator's.
     emulator: Option<Arc<str>>,
+    /// Labels of the host in the order of their names, as in `;region=eu;team=payments;`; missing without any.
+    labels: Option<Arc<str>>,
 }
 
 table! {

@@ -55,6 +55,8 @@ pub struct Selection {
     pub weight_unit: Option<String>,
     /// Columns that must have certain values.
     pub conditions: Vec<ColumnFilter>,
+    /// Labels that hosts must have: names and values.
+    pub labels: Vec<(String, String)>,
     /// The first bins begin at this time.
     pub since: Option<Timestamp>,
     /// Bins begin before this time.
@@ -177,6 +179,14 @@ impl Selection {
         }
         let of_table = |condition: &&ColumnFilter| has(condition.column) && table.name != "hosts";
         wanted.extend(self.conditions.iter().filter(of_table).map(|one| one.sql(dialect)));
+        // Labels are those of hosts; of what they recorded only the rows have a host.
+        for (name, value) in self.labels.iter().filter(|_| has("host") && table.name != "hosts") {
+            let label = dialect.text(&format!(";{name}={value};"));
+            let hosts = files("hosts");
+            wanted.push(format!(
+                "host IN (SELECT host FROM {hosts} WHERE position({label} IN labels) > 0)"
+            ));
+        }
         // Stacks and frames are in the folder of the day whose samples name them.
         let by_day = has("start") || matches!(table.name, "stacks" | "frames");
         for (sign, time) in [(">=", self.since), ("<=", self.until)] {
@@ -255,6 +265,7 @@ mod tests {
             event: Some("cpu-clock".into()),
             weight_unit: Some("us".into()),
             conditions: vec![service, host],
+            labels: vec![("team".into(), "it's".into())],
             since: Some(Timestamp(1_764_028_800_000_000)),
             until: None,
         };
@@ -263,7 +274,11 @@ mod tests {
         assert!(samples.contains("service IN ('it''s', 'b')"), "{samples}");
         assert!(samples.contains("weight_unit = 'us'") && samples.contains("date >= '2025-11-25'"));
         assert!(samples.contains("coalesce(version, '') AS version"), "{samples}");
+        let of_team =
+            "host IN (SELECT host FROM hosts_files WHERE position(';team=it''s;' IN labels) > 0)";
+        assert!(samples.contains(of_team), "{samples}");
         let intervals = view(&views, "intervals");
+        assert!(intervals.contains(of_team), "{intervals}");
         assert!(
             !intervals.contains("service") && !intervals.contains("weight_unit"),
             "{intervals}"
