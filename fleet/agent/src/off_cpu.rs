@@ -119,11 +119,20 @@ fn record_beside(
                 std::thread::sleep(READ_EVERY);
             }
         });
+        // Also where recording panics: nobody else would end the thread.
+        let _over = SetAtEnd(&over);
         let signals = Signals { stop: deadline.as_fd(), switch: None };
-        let summary = record(options, &Host, machine, signals);
-        over.store(true, Ordering::Relaxed);
-        Ok(summary?)
+        Ok(record(options, &Host, machine, signals)?)
     })
+}
+
+/// Sets a flag when it goes.
+struct SetAtEnd<'a>(&'a AtomicBool);
+
+impl Drop for SetAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// Writes the rows.
