@@ -135,7 +135,8 @@ impl<'a> FleetMetricsView<'a> {
             let wanted = if *name == "function" { NAME } else { 12 };
             fields.push(Field::text(*name, text).wanted(wanted));
         }
-        Sheet::new(fields, rows, rows.len())
+        // By all windows that end in a function, those that do not count too.
+        Sheet::new(fields, rows, rows.len()).by_another_order()
     }
 
     fn without_total(&self) -> Sheet<'a> {
