@@ -2,7 +2,7 @@
 //!
 //! Each switch is a sample of `context-switches`, taken by the task that leaves its CPU, with its stack; the same event
 //! writes records of leaving, with the mark of tasks that could have gone on, and of coming back. Who woke is in samples of
-//! `sched:sched_waking`, which are taken by whoever wakes: so they are recorded on the whole machine, whoever else is.
+//! `sched:sched_waking`, which are taken by the waker: so they are recorded on the whole machine, whatever the target is.
 
 use pmuscope_abi::AttrFlags;
 use pmuscope_events::{CallGraph, Catalog, Event, EventError, Group, Sampling, parse};
@@ -38,14 +38,14 @@ fn of_switches(
     Ok(groups.swap_remove(0))
 }
 
-/// Wakings on the whole machine, for [`RecordOptions::of_all`](crate::RecordOptions::of_all).
+/// Wakeups on the whole machine, for [`RecordOptions::of_all`](crate::RecordOptions::of_all).
 ///
 /// # Errors
 /// The tracepoint is not known here, such as without tracefs.
-pub fn wakings(catalog: &dyn Catalog) -> Result<Event, EventError> {
-    let mut waking = each_time("sched:sched_waking", catalog)?.swap_remove(0).events.swap_remove(0);
-    waking.call_graph = Some(CallGraph::FramePointer);
-    Ok(waking)
+pub fn wakeups(catalog: &dyn Catalog) -> Result<Event, EventError> {
+    let mut wakeup = each_time("sched:sched_waking", catalog)?.swap_remove(0).events.swap_remove(0);
+    wakeup.call_graph = Some(CallGraph::FramePointer);
+    Ok(wakeup)
 }
 
 /// The event of a name, sampled each time.

@@ -89,12 +89,12 @@ fn options(
 ) -> Result<(RecordOptions, Option<EventError>), AgentError> {
     let catalog = MachineCatalog::new(machine)?;
     let switches = off_cpu::switches(&catalog, Some(CallGraph::FramePointer))?;
-    let (wakings, without_wakers) = match off_cpu::wakings(&catalog) {
-        Ok(wakings) => (Some(wakings), None),
+    let (wakeups, without_wakers) = match off_cpu::wakeups(&catalog) {
+        Ok(wakeups) => (Some(wakeups), None),
         Err(error) => (None, Some(error)),
     };
     let options = RecordOptions {
-        of_all: wakings.into_iter().collect(),
+        of_all: wakeups.into_iter().collect(),
         max_size: config.off_cpu.map(|off_cpu| off_cpu.max_mib << 20),
         ..RecordOptions::new(Target::System, vec![switches], output.to_owned())
     };

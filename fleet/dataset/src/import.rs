@@ -327,11 +327,37 @@ impl Importing<'_> {
         merged.into_iter().filter_map(row).collect()
     }
 
+    /// Where the first bin of the recording begins, and the length of all of them, microseconds.
+    fn all_bins(&self) -> (i64, i64) {
+        let (start_us, end_us) = self.clock.recorded_us(self.profile);
+        let first = self.bin_of(start_us);
+        // A recording that ends with a bin has nothing in the next one.
+        let last = self.bin_of((end_us - 1).max(start_us));
+        (first, last.saturating_add(self.bin_us()).saturating_sub(first))
+    }
+
+    /// When an event was recorded in a bin, with nothing counted.
+    fn empty_interval(&self, bin: i64, event: &str) -> IntervalRow {
+        let (start_us, end_us) = self.clock.recorded_us(self.profile);
+        let until = bin.saturating_add(self.bin_us()).min(end_us);
+        IntervalRow {
+            start: Timestamp(bin),
+            bin_us: self.bin_us(),
+            host: Arc::clone(&self.host),
+            boot: self.boot.clone(),
+            event: event.into(),
+            cpus: self.profile.metadata.cpus.map(i64::from),
+            recorded_us: (until - bin.max(start_us)).max(0),
+            recorder: self.profile.info().map(|info| Arc::from(&*info.tool)),
+            batch: self.origin.batch,
+            ..IntervalRow::default()
+        }
+    }
+
     /// One row per event and bin, from the first to the last of the recording.
     fn intervals(&self, sums: &BinSums) -> Vec<IntervalRow> {
-        let (start_us, end_us) = self.clock.recorded_us(self.profile);
-        // A recording that ends with a bin has nothing in the next one.
-        let (first, last) = (self.bin_of(start_us), self.bin_of((end_us - 1).max(start_us)));
+        let (first, length_us) = self.all_bins();
+        let last = first + length_us - self.bin_us();
         let mut bins: BTreeMap<(i64, u32), u64> = BTreeMap::new();
         let indices = || self.profile.events.iter().map(|event| event.index);
         let mut bin = first;
@@ -346,24 +372,15 @@ impl Importing<'_> {
         }
         let row = |((bin, event), samples): ((i64, u32), u64)| {
             let at = self.profile.events.iter().position(|one| one.index == event)?;
-            Some(self.interval(bin, at, samples, (start_us, end_us), bin == last))
+            Some(self.interval(bin, at, samples, bin == last))
         };
         bins.into_iter().filter_map(row).collect()
     }
 
     /// Losses and costs that a recording has only as sums are in its last bin.
-    fn interval(
-        &self,
-        bin: i64,
-        at: usize,
-        samples: u64,
-        (start_us, end_us): (i64, i64),
-        is_last: bool,
-    ) -> IntervalRow {
+    fn interval(&self, bin: i64, at: usize, samples: u64, is_last: bool) -> IntervalRow {
         let event = &self.profile.events[at];
         let in_last = |value: u64| if is_last { value } else { 0 };
-        let from = bin.max(start_us);
-        let until = bin.saturating_add(self.bin_us()).min(end_us);
         let (lost, throttled, own_us) = match self.kind {
             Kind::Samples => {
                 let info = self.profile.info();
@@ -377,19 +394,11 @@ impl Importing<'_> {
             Kind::Waits => (Some(0), 0, None),
         };
         IntervalRow {
-            start: Timestamp(bin),
-            bin_us: self.bin_us(),
-            host: Arc::clone(&self.host),
-            boot: self.boot.clone(),
-            event: Arc::from(&*event.name),
-            cpus: self.profile.metadata.cpus.map(i64::from),
-            recorded_us: (until - from).max(0),
             samples: signed(samples),
             lost: lost.map(|lost| signed(in_last(lost))),
             throttled: signed(in_last(throttled)),
             own_cpu_us: own_us.filter(|_| at == 0).map(|us| signed(in_last(us))),
-            recorder: self.profile.info().map(|info| Arc::from(&*info.tool)),
-            batch: self.origin.batch,
+            ..self.empty_interval(bin, &event.name)
         }
     }
 

@@ -12,37 +12,10 @@ use pmuscope_profile::aggregate::Task;
 use pmuscope_profile::waits::{CollectedWaits, Waits};
 use pmuscope_symbols::KernelIdentity;
 
-use crate::wait_file::{Recording, Step, What};
+use crate::wait_file::{Recording, steps};
 
 #[path = "../../../crates/profile/tests/it/wait_file.rs"]
 mod wait_file;
-
-const MAIN: (u32, u32) = (100, 100);
-const OTHER: (u32, u32) = (100, 101);
-const FUTEX: &[&str] = &["__schedule", "schedule", "schedule_timeout", "futex_do_wait"];
-const PIPE: &[&str] = &["__schedule", "schedule", "pipe_read"];
-
-/// A wait of 20 ms that another thread ends after 15, one of 6 ms that an interrupt ends after 5; then its CPU is taken for
-/// 5 ms, and the other thread waits to the end.
-fn steps() -> Vec<Step> {
-    let wakes = |interrupt, from| What::Wakes { tid: 100, interrupt, from };
-    vec![
-        (10, MAIN, What::Leaves(FUTEX)),
-        (10, MAIN, What::Out { preempted: false }),
-        (12, OTHER, What::In),
-        (25, OTHER, wakes(false, &["try_to_wake_up", "wake_up_q", "futex_wake"])),
-        (30, MAIN, What::In),
-        (40, MAIN, What::Leaves(PIPE)),
-        (40, MAIN, What::Out { preempted: false }),
-        (45, OTHER, wakes(true, &["try_to_wake_up", "hrtimer_wakeup"])),
-        (46, MAIN, What::In),
-        (60, MAIN, What::Leaves(&["__schedule", "schedule"])),
-        (60, MAIN, What::Out { preempted: true }),
-        (65, MAIN, What::In),
-        (70, OTHER, What::Leaves(FUTEX)),
-        (70, OTHER, What::Out { preempted: false }),
-    ]
-}
 
 fn waits() -> Waits {
     let folder = tempfile::tempdir().unwrap();

@@ -81,7 +81,7 @@ pub fn mean_length(row: &WindowRow) -> Option<f64> {
 }
 
 /// Whether a metric of so many windows that count can have an interval, where this share of windows has the same function
-/// at both ends; `None` where no window told.
+/// at both ends; `None` where that is not known.
 #[must_use]
 pub fn can_have_interval(kept: u64, same_at_both_ends: Option<f64>) -> bool {
     kept >= MIN_WINDOWS && same_at_both_ends.is_some_and(|same| 1.0 / (1.0 - same) >= MIN_LENGTH)

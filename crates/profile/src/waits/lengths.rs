@@ -34,12 +34,12 @@ pub struct LengthRange {
     pub waits: u64,
     /// Their lengths together, nanoseconds.
     pub ns: u64,
-    /// Of them, from the waking until the thread ran, where it is known.
+    /// Of them, from the wakeup until the thread ran, where it is known.
     pub queued_ns: u64,
 }
 
 impl LengthRange {
-    /// Shorter waits are not told apart, nanoseconds.
+    /// Shorter waits are one range, nanoseconds.
     pub const SHORTEST: u64 = 1 << 10;
 }
 

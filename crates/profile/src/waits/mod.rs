@@ -24,7 +24,6 @@ use pmuscope_stats::Interval;
 use pmuscope_symbols::{KernelIdentity, Request, Symbolizer};
 use thiserror::Error;
 
-use crate::aggregate::Task;
 use crate::count::collect::Collected;
 use crate::count::unwinding::Unwinding;
 use crate::facts::{EventFacts, FileFacts};
@@ -156,8 +155,8 @@ pub struct WaitRow {
 /// Where a task was off the CPU.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WaitPlace<'a> {
-    /// The task.
-    pub task: &'a Task,
+    /// The task: index into [`Aggregate::tasks`](crate::aggregate::Aggregate::tasks) of the profile.
+    pub task: u32,
     /// Why it was off the CPU.
     pub kind: OffCpuKind,
     /// As [`WaitBy::Wait`].

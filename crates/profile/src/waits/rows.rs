@@ -127,7 +127,7 @@ impl Waits {
         self.cells().filter(|(_, of)| of.sums.waits > 0).filter_map(|(cell, of)| {
             let kind = kind_of(cell)?;
             Some(WaitPlace {
-                task: &self.profile.aggregate.tasks[cell.task as usize],
+                task: cell.task,
                 kind,
                 wait: self.wait(cell.stack, kind),
                 function: self.function(cell.stack),

@@ -11,12 +11,7 @@ use pmuscope_profile::{Filter, Options};
 use pmuscope_symbols::KernelIdentity;
 use tempfile::TempDir;
 
-use crate::wait_file::{MS, Recording, Step, What};
-
-const MAIN: (u32, u32) = (100, 100);
-const OTHER: (u32, u32) = (100, 101);
-const FUTEX: &[&str] = &["__schedule", "schedule", "schedule_timeout", "futex_do_wait"];
-const PIPE: &[&str] = &["__schedule", "schedule", "pipe_read"];
+use crate::wait_file::{FUTEX, MAIN, MS, OTHER, PIPE, Recording, Step, What, steps};
 
 fn read(path: &Path, filter: Filter) -> Waits {
     let (collected, reader) =
@@ -33,27 +28,6 @@ fn waits(steps: Vec<Step>) -> Waits {
     let names = vec![(100, 100, "main"), (100, 101, "other")];
     Recording { steps, names, seconds: 0.1, has_wakings: true }.write(&path);
     read(&path, Filter::default())
-}
-
-/// A wait of 20 ms that another thread ends after 15, and one that an interrupt does; then its CPU is taken.
-fn steps() -> Vec<Step> {
-    let wakes = |interrupt, from| What::Wakes { tid: 100, interrupt, from };
-    vec![
-        (10, MAIN, What::Leaves(FUTEX)),
-        (10, MAIN, What::Out { preempted: false }),
-        (12, OTHER, What::In),
-        (25, OTHER, wakes(false, &["try_to_wake_up", "wake_up_q", "futex_wake"])),
-        (30, MAIN, What::In),
-        (40, MAIN, What::Leaves(PIPE)),
-        (40, MAIN, What::Out { preempted: false }),
-        (45, OTHER, wakes(true, &["try_to_wake_up", "hrtimer_wakeup"])),
-        (46, MAIN, What::In),
-        (60, MAIN, What::Leaves(&["__schedule", "schedule"])),
-        (60, MAIN, What::Out { preempted: true }),
-        (65, MAIN, What::In),
-        (70, OTHER, What::Leaves(FUTEX)),
-        (70, OTHER, What::Out { preempted: false }),
-    ]
 }
 
 fn row<'a>(rows: &'a [WaitRow], name: &str) -> &'a WaitRow {

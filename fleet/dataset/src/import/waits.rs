@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use pmuscope_profile::aggregate::Task;
 use pmuscope_profile::waits::{LengthRange, OffCpuKind, WaitKey, WaitPlace, WaitSums, Waits};
-use rustc_hash::FxHashMap;
 
 use super::{ImportError, ImportOrigin, Importing, Kind, Rows, TaskIdentity, signed};
 use crate::column::Timestamp;
@@ -27,7 +26,7 @@ pub fn wait_rows(
 }
 
 /// What waits: process, state, function of the kernel, function of the program and its module.
-type Waiter = (usize, &'static str, Option<Arc<str>>, Option<Arc<str>>, Option<Arc<str>>);
+type Waiter = (u32, &'static str, Option<Arc<str>>, Option<Arc<str>>, Option<Arc<str>>);
 
 /// What is added up.
 #[derive(Debug, Clone, Copy, Default)]
@@ -47,25 +46,19 @@ impl WaitTime {
 
 impl Importing<'_> {
     fn waits(&self, waits: &Waits, identify: &dyn Fn(&Task) -> TaskIdentity) -> Vec<WaitRow> {
-        let mut identities: Vec<TaskIdentity> = Vec::new();
-        let mut known: FxHashMap<TaskIdentity, usize> = FxHashMap::default();
+        let (identities, of_task) = self.identities(identify);
         let mut sums: BTreeMap<(Waiter, Option<u64>), WaitTime> = BTreeMap::new();
         for place in waits.places() {
-            let process = *known.entry(identify(place.task)).or_insert_with_key(|identity| {
-                identities.push(identity.clone());
-                identities.len() - 1
-            });
+            let process = of_task[place.task as usize];
             let waiter = self.waiter(process, &place);
             for (length, more) in lengths(place.sums) {
                 sums.entry((waiter.clone(), length)).or_default().add(more);
             }
         }
-        let (start_us, end_us) = self.clock.recorded_us(self.profile);
-        let start = self.bin_of(start_us);
-        let bin_us = self.bin_of((end_us - 1).max(start_us)) + self.bin_us() - start;
+        let (start, bin_us) = self.all_bins();
         let row = |((waiter, length), sum): ((Waiter, Option<u64>), WaitTime)| {
             let (process, state, wait, function, module) = waiter;
-            let identity = &identities[process];
+            let identity = &identities[process as usize];
             WaitRow {
                 start: Timestamp(start),
                 bin_us,
@@ -90,7 +83,7 @@ impl Importing<'_> {
         sums.into_iter().map(row).collect()
     }
 
-    fn waiter(&self, process: usize, place: &WaitPlace<'_>) -> Waiter {
+    fn waiter(&self, process: u32, place: &WaitPlace<'_>) -> Waiter {
         let name = |key: &WaitKey| match key {
             WaitKey::Function(name, _) => Some(Arc::clone(name)),
             _ => None,

@@ -41,9 +41,7 @@ pub fn window_rows(
 impl Importing<'_> {
     /// Rows of a function: one for each event of each set.
     fn windows_of(&self, row: &WindowRow, windows: &Windows, of: &WindowsOf) -> Vec<WindowSumRow> {
-        let (start_us, end_us) = self.clock.recorded_us(self.profile);
-        let start = self.bin_of(start_us);
-        let bin_us = self.bin_of((end_us - 1).max(start_us)) + self.bin_us() - start;
+        let (start, bin_us) = self.all_bins();
         let module = row.key.module.and_then(|module| windows.modules.get(module as usize));
         let module: Arc<str> = module.map_or("-", |module| &module.path).into();
         let (tested, same) = row.tested();
@@ -80,31 +78,17 @@ impl Importing<'_> {
         rows
     }
 
-    /// When windows were recorded, and how many.
+    /// When windows were recorded; how many and what was lost is in the last bin.
     fn intervals_of_windows(&self, windows: &Windows) -> Vec<IntervalRow> {
-        let (start_us, end_us) = self.clock.recorded_us(self.profile);
-        let last = self.bin_of((end_us - 1).max(start_us));
-        let mut rows = Vec::new();
-        let mut bin = self.bin_of(start_us);
-        while bin <= last {
-            let until = bin.saturating_add(self.bin_us());
-            let in_last = |value: u64| if bin == last { signed(value) } else { 0 };
-            rows.push(IntervalRow {
-                start: Timestamp(bin),
-                bin_us: self.bin_us(),
-                host: Arc::clone(&self.host),
-                boot: self.boot.clone(),
-                event: WINDOWS_EVENT.into(),
-                cpus: self.profile.metadata.cpus.map(i64::from),
-                recorded_us: (until.min(end_us) - bin.max(start_us)).max(0),
-                samples: in_last(windows.total.windows()),
-                lost: Some(in_last(windows.lost.count)),
-                throttled: in_last(windows.throttled),
-                own_cpu_us: None,
-                recorder: self.profile.info().map(|info| Arc::from(&*info.tool)),
-                batch: self.origin.batch,
-            });
-            bin = until;
+        let (first, length_us) = self.all_bins();
+        let mut rows: Vec<IntervalRow> = (first..first + length_us)
+            .step_by(usize::try_from(self.bin_us()).unwrap_or(usize::MAX))
+            .map(|bin| IntervalRow { lost: Some(0), ..self.empty_interval(bin, WINDOWS_EVENT) })
+            .collect();
+        if let Some(last) = rows.last_mut() {
+            last.samples = signed(windows.total.windows());
+            last.lost = Some(signed(windows.lost.count));
+            last.throttled = signed(windows.throttled);
         }
         rows
     }

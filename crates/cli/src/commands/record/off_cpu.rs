@@ -65,5 +65,5 @@ fn waking(catalog: &dyn Catalog, machine: &Machine) -> Result<Event, String> {
              sudo sysctl kernel.perf_event_paranoid=-1"
         ));
     }
-    off_cpu::wakings(catalog).map_err(|error| error.to_string())
+    off_cpu::wakeups(catalog).map_err(|error| error.to_string())
 }
