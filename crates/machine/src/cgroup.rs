@@ -97,6 +97,20 @@ impl Machine {
         Some(Path::new("/").join(below_root).to_string_lossy().into_owned())
     }
 
+    /// CPU time that the processes of a cgroup of the unified hierarchy, and of those below it, have used so far, microseconds;
+    /// `None` if it is not there, or there is no such hierarchy. `path` is as of [`Machine::cgroup_path`]. Reads `cpu.stat`,
+    /// which every cgroup has, whatever its controllers (`cgroup_base_stat_cputime_show` in the kernel's
+    /// `kernel/cgroup/rstat.c`).
+    #[must_use]
+    pub fn cgroup_cpu_us(&self, path: &str) -> Option<u64> {
+        let mounts = fs::read(self.path("proc/self/mounts")).ok()?;
+        let mut all = mounts.split(|&byte| byte == b'\n').filter_map(Hierarchy::mounted);
+        let unified = all.find(|hierarchy| hierarchy.unified)?;
+        let folder = unified.mount(self).join(path.trim_start_matches('/'));
+        let stat = fs::read_to_string(folder.join("cpu.stat")).ok()?;
+        stat.lines().find_map(|line| line.strip_prefix("usage_usec ")?.trim().parse().ok())
+    }
+
     /// CPUs that a process could be let run on, by its cpuset: `cpuset.cpus.effective` of its cgroup, or of the next
     /// above that has the controller. `None` where none has, and with cgroup v1: it may run anywhere then, as
     /// far as this tells.
@@ -355,6 +369,16 @@ mod tests {
         };
         assert_eq!(error("system.slice/none"), io::ErrorKind::NotFound);
         assert_eq!(error("system.slice/nginx.service/cgroup.procs"), io::ErrorKind::NotADirectory);
+    }
+
+    #[test]
+    fn cpu_time_is_that_of_the_unified_hierarchy() {
+        let (root, machine) = machine(MIXED, "");
+        let folder = root.path().join("sys/fs/cgroup/unified/system.slice/nginx.service");
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("cpu.stat"), "usage_usec 1234\nuser_usec 1000\n").unwrap();
+        assert_eq!(machine.cgroup_cpu_us("/system.slice/nginx.service"), Some(1234));
+        assert_eq!(machine.cgroup_cpu_us("/system.slice/other.service"), None);
     }
 
     #[test]

@@ -34,6 +34,15 @@ impl Machine {
         self.numbered("proc", "")
     }
 
+    /// Memory of a process that is resident, bytes; `None` if it has ended, 0 for threads of the kernel:
+    /// `/proc/PID/statm`.
+    #[must_use]
+    pub fn resident_bytes(&self, pid: u32) -> Option<u64> {
+        let pages = self.text_if_any(format!("proc/{pid}/statm"))?;
+        let resident: u64 = pages.split(' ').nth(1)?.parse().ok()?;
+        Some(resident * crate::place::page_size() as u64)
+    }
+
     /// Thread ids of a process, ascending, its own included: `/proc/PID/task`.
     ///
     /// # Errors
@@ -154,6 +163,15 @@ mod tests {
         }
         let raw = [b"42 (\xff\xfe)".as_slice(), TAIL.as_bytes()].concat();
         assert_eq!(parse_task(&raw, b"Tgid:\t40\n").unwrap().comm, b"\xff\xfe");
+    }
+
+    #[test]
+    fn resident_memory_is_in_bytes() {
+        let machine = Machine::host();
+        let resident = machine.resident_bytes(std::process::id()).unwrap();
+        let page = crate::place::page_size() as u64;
+        assert!(resident > page && resident.is_multiple_of(page), "{resident}");
+        assert_eq!(machine.resident_bytes(u32::MAX >> 1), None);
     }
 
     #[test]

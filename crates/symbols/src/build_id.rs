@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
-use object::read::elf::{FileHeader, ProgramHeader as _, SectionHeader as _};
+use object::read::elf::{FileHeader, Note, ProgramHeader as _, SectionHeader as _};
 use object::read::{ReadCache, ReadRef};
 use object::{Endianness, FileKind, elf};
 
@@ -81,17 +81,40 @@ impl fmt::Debug for BuildId {
 /// # Errors
 /// If the file cannot be opened or is no ELF file.
 pub fn read_build_id(path: &Path) -> Result<Option<BuildId>, Error> {
+    let is_id = Wanted { owner: elf::ELF_NOTE_GNU, kind: elf::NT_GNU_BUILD_ID };
+    Ok(read_note(path, &is_id)?.and_then(|id| BuildId::new(&id).ok()))
+}
+
+/// What the ELF file at `path` says of the package that it is from: JSON with `name` and `version`, as distributions put it
+/// into the note `FDO` of type `0xcafe1a7e` (systemd's "Package Metadata for Executable Files"). `None` without such a note.
+///
+/// # Errors
+/// If the file cannot be opened or is no ELF file.
+pub fn read_package_note(path: &Path) -> Result<Option<String>, Error> {
+    let is_package = Wanted { owner: b"FDO", kind: elf::NoteType(0xcafe_1a7e) };
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).trim_end_matches('\0').to_owned();
+    Ok(read_note(path, &is_package)?.map(text))
+}
+
+/// Which note.
+struct Wanted {
+    owner: &'static [u8],
+    kind: elf::NoteType,
+}
+
+/// The first note of that kind.
+fn read_note(path: &Path, wanted: &Wanted) -> Result<Option<Vec<u8>>, Error> {
     let failed = |reason: String| Error::Elf { path: path.to_path_buf(), reason };
     let file = File::open(path).map_err(|error| failed(error.to_string()))?;
     // Read, not mapped: this is called for files that may be written to at this very moment.
     let cache = ReadCache::new(ReadBudget { file, left: MOST_READ });
-    note(&cache).map_err(|error| failed(error.to_string()))
+    note(&cache, wanted).map_err(|error| failed(error.to_string()))
 }
 
-fn note<'a>(data: impl ReadRef<'a>) -> object::Result<Option<BuildId>> {
+fn note<'a>(data: impl ReadRef<'a>, wanted: &Wanted) -> object::Result<Option<Vec<u8>>> {
     match FileKind::parse(data)? {
-        FileKind::Elf64 => note_of::<elf::FileHeader64<Endianness>>(data),
-        FileKind::Elf32 => note_of::<elf::FileHeader32<Endianness>>(data),
+        FileKind::Elf64 => note_of::<elf::FileHeader64<Endianness>>(data, wanted),
+        FileKind::Elf32 => note_of::<elf::FileHeader32<Endianness>>(data, wanted),
         _ => Ok(None),
     }
 }
@@ -99,14 +122,17 @@ fn note<'a>(data: impl ReadRef<'a>) -> object::Result<Option<BuildId>> {
 /// Segments have it in what runs, sections in what was stripped to debug information.
 fn note_of<'a, Elf: FileHeader<Endian = Endianness>>(
     data: impl ReadRef<'a>,
-) -> object::Result<Option<BuildId>> {
+    wanted: &Wanted,
+) -> object::Result<Option<Vec<u8>>> {
     let header = Elf::parse(data)?;
     let endian = header.endian()?;
+    let is_wanted =
+        |note: &Note<'_, Elf>| note.name() == wanted.owner && note.n_type(endian) == wanted.kind;
     for segment in header.program_headers(endian, data)? {
         if let Some(mut notes) = segment.notes(endian, data)? {
             while let Some(note) = notes.next()? {
-                if note.name() == elf::ELF_NOTE_GNU && note.n_type(endian) == elf::NT_GNU_BUILD_ID {
-                    return Ok(BuildId::new(note.desc()).ok());
+                if is_wanted(&note) {
+                    return Ok(Some(note.desc().to_vec()));
                 }
             }
         }
@@ -114,8 +140,8 @@ fn note_of<'a, Elf: FileHeader<Endian = Endianness>>(
     for section in header.section_headers(endian, data)? {
         if let Some(mut notes) = section.notes(endian, data)? {
             while let Some(note) = notes.next()? {
-                if note.name() == elf::ELF_NOTE_GNU && note.n_type(endian) == elf::NT_GNU_BUILD_ID {
-                    return Ok(BuildId::new(note.desc()).ok());
+                if is_wanted(&note) {
+                    return Ok(Some(note.desc().to_vec()));
                 }
             }
         }
@@ -169,6 +195,53 @@ mod tests {
     fn our_own_file_is_readable() {
         // Whether it has an id depends on the linker; that it can be asked does not.
         read_build_id(Path::new("/proc/self/exe")).unwrap();
+    }
+
+    /// A little-endian ELF file of 64 bits with nothing but a segment of these notes: owner, type, contents.
+    fn elf_of_notes(notes: &[(&[u8], u32, &[u8])]) -> Vec<u8> {
+        let mut segment = Vec::new();
+        let padded = |bytes: &[u8]| {
+            let mut bytes = bytes.to_vec();
+            bytes.resize(bytes.len().next_multiple_of(4), 0);
+            bytes
+        };
+        for (owner, kind, contents) in notes {
+            for number in [owner.len() as u32 + 1, contents.len() as u32, *kind] {
+                segment.extend(number.to_le_bytes());
+            }
+            segment.extend(padded(&[owner, &b"\0"[..]].concat()));
+            segment.extend(padded(contents));
+        }
+        let (header, program) = (64_u64, 56_u64);
+        let mut file = b"\x7fELF\x02\x01\x01".to_vec();
+        file.resize(16, 0);
+        // ET_EXEC, EM_X86_64, version; entry, program headers, section headers; flags and sizes.
+        file.extend([2_u16, 62].map(u16::to_le_bytes).concat());
+        file.extend(1_u32.to_le_bytes());
+        file.extend([0_u64, header, 0].map(u64::to_le_bytes).concat());
+        file.extend(0_u32.to_le_bytes());
+        file.extend([64_u16, 56, 1, 64, 0, 0].map(u16::to_le_bytes).concat());
+        // PT_NOTE, readable; offset, addresses, sizes, alignment.
+        file.extend([4_u32, 4].map(u32::to_le_bytes).concat());
+        let (at, size) = (header + program, segment.len() as u64);
+        file.extend([at, at, at, size, size, 4].map(u64::to_le_bytes).concat());
+        file.extend(segment);
+        file
+    }
+
+    #[test]
+    fn the_package_is_read_from_its_own_note_and_the_id_from_the_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("redis");
+        let json = br#"{"type":"deb","name":"redis","version":"7.0.15-1"}"#;
+        let id: (&[u8], u32, &[u8]) = (b"GNU", 3, &[7; 20]);
+        std::fs::write(&path, elf_of_notes(&[(b"FDO", 1, b"x"), (b"FDO", 0xcafe_1a7e, json), id]))
+            .unwrap();
+        let text = read_package_note(&path).unwrap().unwrap();
+        assert_eq!(text.as_bytes(), json, "without the zeros that fill it up");
+        assert_eq!(read_build_id(&path).unwrap(), Some(BuildId::new(&[7; 20]).unwrap()));
+        std::fs::write(&path, elf_of_notes(&[id])).unwrap();
+        assert_eq!(read_package_note(&path).unwrap(), None);
     }
 
     #[test]

@@ -65,7 +65,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub use build_id::{BuildId, read_build_id};
+pub use build_id::{BuildId, read_build_id, read_package_note};
 pub use bundle::{Bundle, BundleError};
 pub use cache::user_cache;
 pub use code::{Code, NoCode};
