@@ -358,6 +358,7 @@ fn write_host(number: u64, args: &Args, all: &[Known], services: &[Service]) {
                 frequency_hz: Some(100),
                 unpushed_samples: None,
                 off_cpu_rss_bytes: None,
+                measurement_rss_bytes: None,
                 batch: host.batch,
             });
         }

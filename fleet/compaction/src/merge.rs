@@ -31,21 +31,24 @@ enum Rule {
 /// The rule of a column.
 fn rule(table: &str, column: &str) -> Rule {
     match (table, column) {
-        ("samples" | "services" | "waits" | "windows" | "intervals" | "agent", "start") => {
-            Rule::Start
-        }
-        ("samples" | "services" | "waits" | "windows" | "intervals", "bin_us") => Rule::Length,
+        (_, "start") => Rule::Start,
+        // Of an agent, the time that its sums are of.
+        ("agent", "bin_us") => Rule::Sum,
+        (_, "bin_us") => Rule::Length,
+        ("counts", "cgroups" | "count" | "cpu_us" | "all_cpu_us") => Rule::Sum,
+        (
+            "locality",
+            "observations" | "processes" | "cpu_us" | "memory_bytes" | "local_bytes" | "idle_bytes",
+        ) => Rule::Sum,
         ("windows", "windows" | "count" | "count_of_all" | "tested" | "same_at_both_ends") => {
             Rule::Sum
         }
         ("samples" | "services", "samples" | "weight")
         | ("waits", "waits" | "time_us" | "queued_us") => Rule::Sum,
         ("intervals", "recorded_us" | "samples" | "lost" | "throttled" | "own_cpu_us") => Rule::Sum,
-        // Of an agent, the time that its sums are of.
-        (
-            "agent",
-            "bin_us" | "cpu_us" | "unidentified_samples" | "dropped_samples" | "unpushed_samples",
-        ) => Rule::Sum,
+        ("agent", "cpu_us" | "unidentified_samples" | "dropped_samples" | "unpushed_samples") => {
+            Rule::Sum
+        }
         ("hosts", "seen") => Rule::Min,
         ("hosts", _) => Rule::Key,
         ("stacks", "stack_id") | ("frames", "stack_id" | "depth" | "inline_depth") => Rule::Key,
@@ -53,7 +56,13 @@ fn rule(table: &str, column: &str) -> Rule {
         ("stacks" | "frames", _) => Rule::Max,
         (
             _,
-            "batch" | "cpus" | "recorder" | "rss_bytes" | "off_cpu_rss_bytes" | "waiting_files"
+            "batch"
+            | "cpus"
+            | "recorder"
+            | "rss_bytes"
+            | "off_cpu_rss_bytes"
+            | "measurement_rss_bytes"
+            | "waiting_files"
             | "frequency_hz",
         ) => Rule::Max,
         _ => Rule::Key,
@@ -182,6 +191,8 @@ mod tests {
             ("stacks", 0),
             ("waits", 3),
             ("windows", 5),
+            ("counts", 4),
+            ("locality", 6),
             ("intervals", 5),
             ("hosts", 0),
             ("agent", 5),

@@ -139,15 +139,19 @@ impl Dataset {
     /// # Errors
     /// As [`Dataset::write`]; what was written before is there.
     pub fn write_all(&self, rows: Rows, when: Timestamp, name: &str) -> Result<(), DatasetError> {
-        let Rows { samples, frames, stacks, waits, windows, intervals, hosts } = rows;
+        let Rows { samples, frames, stacks, waits, windows, counts, locality, intervals, hosts } =
+            rows;
         self.write(hosts, when, name)?;
         let mut samples = by_day(samples, |row| row.start)?;
         let mut waits = by_day(waits, |row| row.start)?;
         let mut windows = by_day(windows, |row| row.start)?;
+        let mut counts = by_day(counts, |row| row.start)?;
+        let mut locality = by_day(locality, |row| row.start)?;
         let mut intervals = by_day(intervals, |row| row.start)?;
         // A day without an interval has no samples either; each is written all the same.
-        let of_samples = samples.keys().chain(waits.keys()).chain(windows.keys());
-        let days: BTreeSet<i64> = of_samples.chain(intervals.keys()).copied().collect();
+        let of_recordings = samples.keys().chain(waits.keys()).chain(windows.keys());
+        let of_others = counts.keys().chain(locality.keys()).chain(intervals.keys());
+        let days: BTreeSet<i64> = of_recordings.chain(of_others).copied().collect();
         let is_one = days.len() < 2;
         for day in days {
             let samples = samples.remove(&day).unwrap_or_default();
@@ -162,6 +166,8 @@ impl Dataset {
             self.write(samples, day_of, name)?;
             self.write(waits.remove(&day).unwrap_or_default(), day_of, name)?;
             self.write(windows.remove(&day).unwrap_or_default(), day_of, name)?;
+            self.write(counts.remove(&day).unwrap_or_default(), day_of, name)?;
+            self.write(locality.remove(&day).unwrap_or_default(), day_of, name)?;
             self.write(intervals.remove(&day).unwrap_or_default(), day_of, name)?;
         }
         Ok(())

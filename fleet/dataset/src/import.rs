@@ -22,10 +22,13 @@ use self::stacks::StackRows;
 use self::time::WallClock;
 use crate::column::Timestamp;
 use crate::labels::Labels;
-use crate::tables::{FrameRow, HostRow, IntervalRow, SampleRow, StackRow, WaitRow, WindowSumRow};
+use crate::tables::{
+    CountRow, FrameRow, HostRow, IntervalRow, LocalityRow, SampleRow, StackRow, WaitRow,
+    WindowSumRow,
+};
 
 pub use self::waits::wait_rows;
-pub use self::windows::{WINDOWS_EVENT, WindowsOf, window_rows};
+pub use self::windows::{WindowsOf, window_rows};
 
 mod stacks;
 mod time;
@@ -118,6 +121,10 @@ pub struct Rows {
     pub waits: Vec<WaitRow>,
     /// Of `windows`.
     pub windows: Vec<WindowSumRow>,
+    /// Of `counts`.
+    pub counts: Vec<CountRow>,
+    /// Of `locality`.
+    pub locality: Vec<LocalityRow>,
     /// Of `intervals`.
     pub intervals: Vec<IntervalRow>,
     /// Of `hosts`.
@@ -157,6 +164,8 @@ impl Rows {
         self.samples.extend(other.samples);
         self.waits.extend(other.waits);
         self.windows.extend(other.windows);
+        self.counts.extend(other.counts);
+        self.locality.extend(other.locality);
         self.intervals.extend(other.intervals);
         let is_known = |row: &HostRow| self.hosts.contains(row);
         let hosts: Vec<HostRow> = other.hosts.into_iter().filter(|row| !is_known(row)).collect();

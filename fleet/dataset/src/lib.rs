@@ -15,6 +15,7 @@ mod import;
 mod labels;
 mod listing;
 mod location;
+mod measured;
 mod services;
 mod table;
 mod tables;
@@ -22,14 +23,14 @@ mod tables;
 pub use column::{ColumnValue, Timestamp};
 pub use file::{Dataset, DatasetError, TableWriter, file_name};
 pub use import::{
-    ImportError, ImportOrigin, PROFILE, Rows, TaskIdentity, WINDOWS_EVENT, WindowsOf, rows,
-    wait_rows, window_rows,
+    ImportError, ImportOrigin, PROFILE, Rows, TaskIdentity, WindowsOf, rows, wait_rows, window_rows,
 };
 pub use labels::{LabelError, Labels};
 pub use listing::DatasetFile;
 pub use location::{DatasetLocation, LocationError, S3Location};
+pub use measured::{COUNTS_EVENT, LOCALITY_EVENT, MEASURED_EVENTS, WINDOWS_EVENT};
 pub use table::{ColumnInfo, TableRow};
 pub use tables::{
-    AgentRow, FrameRow, HostRow, IntervalRow, SampleRow, ServiceRow, StackRow, TABLES, TableInfo,
-    WaitRow, WindowSumRow,
+    AgentRow, CountRow, FrameRow, HostRow, IntervalRow, LocalityRow, SampleRow, ServiceRow,
+    StackRow, TABLES, TableInfo, WaitRow, WindowSumRow,
 };

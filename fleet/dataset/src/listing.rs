@@ -7,8 +7,19 @@ use std::path::{Path, PathBuf};
 use crate::Dataset;
 
 /// Tables in the order of delivery: `intervals` last, by which readers know that all of a bin is there.
-const ORDER: [&str; 9] =
-    ["frames", "stacks", "hosts", "agent", "services", "samples", "waits", "windows", "intervals"];
+const ORDER: [&str; 11] = [
+    "frames",
+    "stacks",
+    "hosts",
+    "agent",
+    "services",
+    "samples",
+    "waits",
+    "windows",
+    "counts",
+    "locality",
+    "intervals",
+];
 
 /// A file of a dataset.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

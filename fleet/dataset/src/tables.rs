@@ -232,6 +232,83 @@ table! {
 }
 
 table! {
+    /// Events of the processes of one service, counted by the kernel for some seconds: sums, so that ratios of sums add up
+    /// exactly over hosts.
+    CountRow = "counts", sorted by service, event_set, event, start, host;
+    /// Start of the bin in which counting began.
+    start: Timestamp,
+    /// Length of the bins in which was counted, microseconds.
+    bin_us: i64,
+    /// Host name.
+    host: Arc<str>,
+    /// Id of the boot.
+    boot: Option<Arc<str>>,
+    /// What the processes of the cgroup belong to, as in `samples`.
+    service: Arc<str>,
+    /// Version of the service, as in `samples`.
+    version: Option<Arc<str>>,
+    /// Unit of systemd.
+    unit: Option<Arc<str>>,
+    /// Id of the container.
+    container: Option<Arc<str>>,
+    /// UID of the Kubernetes pod.
+    pod: Option<Arc<str>>,
+    /// Events that were counted at the same time, in alphabetical order, with commas.
+    event_set: Arc<str>,
+    /// The event: its name in metrics, such as `cycles`.
+    event: Arc<str>,
+    /// Cgroups of the service that were counted, each time anew.
+    cgroups: i64,
+    /// Of the event, while it was on a counter.
+    count: i64,
+    /// CPU time of the cgroups while the event was on a counter, microseconds.
+    cpu_us: i64,
+    /// CPU time of the cgroups in all of the measurement, microseconds: more than `cpu_us` where events were multiplexed.
+    all_cpu_us: i64,
+    /// Id of the delivery that brought the row.
+    batch: i64,
+}
+
+table! {
+    /// Memory of the processes of one service on one NUMA node, and how long they ran there.
+    LocalityRow = "locality", sorted by service, host, start, node;
+    /// Start of the bin in which processes were observed.
+    start: Timestamp,
+    /// Length of the bins in which they were, microseconds.
+    bin_us: i64,
+    /// Host name.
+    host: Arc<str>,
+    /// Id of the boot.
+    boot: Option<Arc<str>>,
+    /// What the processes belong to, as in `samples`.
+    service: Arc<str>,
+    /// Version of the service, as in `samples`.
+    version: Option<Arc<str>>,
+    /// Unit of systemd.
+    unit: Option<Arc<str>>,
+    /// Id of the container.
+    container: Option<Arc<str>>,
+    /// UID of the Kubernetes pod.
+    pod: Option<Arc<str>>,
+    /// Number of the node.
+    node: i64,
+    /// How often the processes of the service were observed.
+    observations: i64,
+    /// Processes that were observed and ran, wherever: the same on all nodes.
+    processes: i64,
+    /// CPU time of their threads on this node, microseconds.
+    cpu_us: i64,
+    /// Their writable memory on this node, bytes, estimated from pages drawn at random.
+    memory_bytes: i64,
+    /// The part of `memory_bytes` that is local on average: times the share of its process's CPU time on this node.
+    local_bytes: i64,
+    /// Memory on this node of processes that were observed and did not run, bytes.
+    idle_bytes: i64,
+    /// Id of the delivery that brought the row.
+    batch: i64,
+}
+
+table! {
     /// A host, once per boot and file.
     HostRow = "hosts", sorted by host, seen;
     /// When this was true.
@@ -285,6 +362,9 @@ table! {
     unpushed_samples: Option<i64>,
     /// Largest memory of a process that recorded waits and ended in this bin, bytes; missing where none did.
     off_cpu_rss_bytes: Option<i64>,
+    /// Largest memory of a process that measured anything (waits, windows, counts, locality) and ended in this bin, bytes;
+    /// missing where none did.
+    measurement_rss_bytes: Option<i64>,
     /// Id of the delivery.
     batch: i64,
 }
@@ -315,13 +395,15 @@ pub(crate) const fn info<T: TableRow>() -> TableInfo {
 }
 
 /// All tables.
-pub const TABLES: [TableInfo; 9] = [
+pub const TABLES: [TableInfo; 11] = [
     info::<SampleRow>(),
     info::<ServiceRow>(),
     info::<FrameRow>(),
     info::<StackRow>(),
     info::<WaitRow>(),
     info::<WindowSumRow>(),
+    info::<CountRow>(),
+    info::<LocalityRow>(),
     info::<IntervalRow>(),
     info::<HostRow>(),
     info::<AgentRow>(),

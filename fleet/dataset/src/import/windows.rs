@@ -7,10 +7,8 @@ use pmuscope_profile::windows::{SetSums, WindowRow, Windows};
 
 use super::{ImportError, ImportOrigin, Importing, Kind, Rows, signed};
 use crate::column::Timestamp;
+use crate::measured::WINDOWS_EVENT;
 use crate::tables::{IntervalRow, WindowSumRow};
-
-/// The event of the intervals that say when windows were recorded.
-pub const WINDOWS_EVENT: &str = "windows";
 
 /// What all processes of a recording of windows belong to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -35,7 +33,8 @@ pub fn window_rows(
     let rows = windows.rows.iter().flat_map(|row| importing.windows_of(row, windows, of));
     let windows_rows = rows.collect();
     let intervals = importing.intervals_of_windows(windows);
-    Ok(Rows { windows: windows_rows, intervals, ..Rows::default() })
+    let hosts = vec![importing.host_row()];
+    Ok(Rows { windows: windows_rows, intervals, hosts, ..Rows::default() })
 }
 
 impl Importing<'_> {
