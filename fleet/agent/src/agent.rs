@@ -6,34 +6,29 @@
 //!                                              └─ the end is wished for ─► AgentEnd::Stopped
 //! ```
 
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use pmuscope_abi::AttrFlags;
 use pmuscope_counters::Host;
-use pmuscope_dataset::{
-    AgentRow, DatasetError, ImportError, ImportOrigin, PROFILE, Rows, Timestamp, rows,
-};
+use pmuscope_dataset::{AgentRow, ImportError, ImportOrigin, PROFILE, Rows, Timestamp, rows};
 use pmuscope_delivery::{EndpointError, FileSink, FolderSink, PushSink, S3Sink, SinkError};
 use pmuscope_events::{EventError, MachineCatalog, Sampling as EventSampling, default_event};
 use pmuscope_live::{KnownNames, LiveError, Ticker};
 use pmuscope_machine::child::usage_of_children;
 use pmuscope_machine::{Machine, MachineError, Target};
-use pmuscope_perfdata::reader::ReadError;
-use pmuscope_profile::waits::WaitsError;
+use pmuscope_measurements::{DeliveryName, Services};
 use pmuscope_profile::{GroupBy, Profile, TasksBy};
 use pmuscope_recorder::{CallGraph, FollowOptions, Following, RecorderError, Sampling, follow};
 use pmuscope_symbols::{Options as SymbolOptions, Symbolizer};
 
 use crate::config::{AgentConfig, ConfigError, SinkConfig};
-use crate::delivery_name::DeliveryName;
 use crate::health::Health;
+use crate::known_stacks::KnownStacks;
 use crate::rate::{BinCost, next_rate};
-use crate::schedule::{MeasurementEnd, MeasurementSchedule};
-use crate::service::Services;
+use crate::schedule::{EndedMeasurement, MeasurementSchedules};
 use crate::spool::{Backlog, Spool, SpoolError};
 
 /// How often processes are asked what they belong to.
@@ -42,7 +37,7 @@ const US_PER_S: i64 = 1_000_000;
 /// Time for a delivery at most: samples of the next bin wait in memory meanwhile.
 const DELIVERY: Duration = Duration::from_secs(60);
 
-/// Part of the budget that samples have whatever recordings of waits take.
+/// Part of the budget that samples have whatever measurements take.
 const LEAST_FOR_SAMPLES: f64 = 0.25;
 
 /// Why an agent cannot begin or go on.
@@ -76,23 +71,6 @@ pub enum AgentError {
     /// What the configuration says of sinks.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// A recording of waits that cannot be opened.
-    #[error(transparent)]
-    Recording(#[from] ReadError),
-    /// One that cannot be read.
-    #[error(transparent)]
-    Waits(#[from] WaitsError),
-    /// Its rows cannot be written.
-    #[error(transparent)]
-    Dataset(#[from] DatasetError),
-    /// A file or folder.
-    #[error("cannot use {path}: {source}")]
-    Io {
-        /// It.
-        path: PathBuf,
-        /// The cause.
-        source: io::Error,
-    },
 }
 
 /// How long memory above its bound is borne after names were forgotten: if those in use take that much, it would not help.
@@ -148,8 +126,8 @@ pub struct BinReport {
     pub overhead: f64,
     /// Samples per second and CPU from now on, where that has changed.
     pub new_frequency_hz: Option<u64>,
-    /// What a recording of waits had that ended within the bin, in words.
-    pub off_cpu: Option<String>,
+    /// Measurements that ended within the bin: which, and what it had, in words.
+    pub measurements: Vec<(&'static str, String)>,
 }
 
 /// How an agent runs.
@@ -158,9 +136,9 @@ pub struct RunOptions<'a> {
     pub once: bool,
     /// Samples that an earlier configuration dropped, which the next row counts.
     pub dropped: u64,
-    /// The command that calls [`record_off_cpu`](crate::record_off_cpu) with this configuration and this folder, prints one
-    /// line about it and one with [`OffCpuSummary::peak_rss_bytes`](crate::OffCpuSummary::peak_rss_bytes), and ends.
-    pub off_cpu: &'a dyn Fn(&Path) -> Command,
+    /// The command that calls [`Measurement::measure`](pmuscope_measurements::Measurement::measure) of the measurement of
+    /// this name and for this folder, prints its summary as JSON, and ends.
+    pub measure: &'a dyn Fn(&str, &Path) -> Command,
 }
 
 impl std::fmt::Debug for RunOptions<'_> {
@@ -179,7 +157,7 @@ pub fn run(
     wish: &dyn Fn() -> Wish,
     report: &mut dyn FnMut(&BinReport),
 ) -> Result<AgentEnd, AgentError> {
-    let RunOptions { once, dropped, off_cpu } = *how;
+    let RunOptions { once, dropped, measure } = *how;
     let machine = Machine::host();
     let mut spool = Spool::open(&config.spool.folder, config.spool.max_mib << 20)?;
     let outlets = Outlets::new(config)?;
@@ -194,20 +172,20 @@ pub fn run(
         dropped,
         restarted: None,
         since: BinCost::default(),
-        off_cpu_overhead: 0.0,
+        measurements: Overheads::default(),
     };
-    let schedule = config.off_cpu.as_ref().map(|off_cpu| MeasurementSchedule::new(off_cpu, once));
-    let mut kept = CarriedOver::new(state, config, schedule);
+    let schedules = MeasurementSchedules::new(&config.measurements(), once);
+    let mut kept = CarriedOver::new(state, config, schedules);
     loop {
         let options = options(config, &machine, kept.state.frequency_hz)?;
         let next = follow(options, &Host, &machine, |following| {
             let places = (&mut spool, &outlets);
             let agent = Agent::new(config, &machine, places, following, kept);
-            agent.run(once, off_cpu, wish, report)
+            agent.run(once, measure, wish, report)
         })??;
         match next {
             Next::Ended(ended) => {
-                // A recording of waits that was under way has ended with its schedule.
+                // A measurement that was under way has ended with its schedule.
                 spool.empty_scratch()?;
                 return Ok(ended);
             }
@@ -277,10 +255,27 @@ struct RunState {
     dropped: u64,
     /// When it forgot names because of its memory.
     restarted: Option<Instant>,
-    /// What recording has cost since the rate was last thought about, without waits.
+    /// What recording has cost since the rate was last thought about, without measurements.
     since: BinCost,
-    /// What recordings of waits take of the machine, 0 to 1: the last one, over the time until the next.
-    off_cpu_overhead: f64,
+    /// What measurements take of the machine.
+    measurements: Overheads,
+}
+
+/// What measurements take of the machine, 0 to 1: the last of each, over the time until the next.
+#[derive(Debug, Clone, Copy, Default)]
+struct Overheads([(&'static str, f64); 4]);
+
+impl Overheads {
+    fn set(&mut self, name: &'static str, overhead: f64) {
+        let is_its = |(of, _): &&mut (&'static str, f64)| *of == name || of.is_empty();
+        if let Some(place) = self.0.iter_mut().find(is_its) {
+            *place = (name, overhead);
+        }
+    }
+
+    fn sum(&self) -> f64 {
+        self.0.iter().map(|(_, overhead)| overhead).sum()
+    }
 }
 
 /// What outlives events that are opened again: to find all names anew would cost more than a lower rate saves.
@@ -288,19 +283,21 @@ struct CarriedOver {
     state: RunState,
     names: KnownNames,
     services: Services,
-    schedule: Option<MeasurementSchedule>,
+    schedules: MeasurementSchedules,
+    stacks: KnownStacks,
 }
 
 impl CarriedOver {
     /// With nothing known.
-    fn new(state: RunState, config: &AgentConfig, schedule: Option<MeasurementSchedule>) -> Self {
+    fn new(state: RunState, config: &AgentConfig, schedules: MeasurementSchedules) -> Self {
         let symbolizer = Symbolizer::new(SymbolOptions { inlined: false });
         let version = config.version.as_deref().map(Arc::from);
         Self {
             state,
             names: KnownNames::new(symbolizer),
             services: Services::new(Machine::host(), version),
-            schedule,
+            schedules,
+            stacks: KnownStacks::default(),
         }
     }
 }
@@ -349,11 +346,13 @@ struct Agent<'a> {
     boot: Option<Arc<str>>,
     cpus: usize,
     state: RunState,
-    schedule: Option<MeasurementSchedule>,
-    /// CPU time of recordings of waits that have ended, seconds since the start of this process.
+    schedules: MeasurementSchedules,
+    /// Stacks that are delivered or in the spool.
+    stacks: KnownStacks,
+    /// CPU time of measurements that have ended, seconds since the start of this process.
     children_s: f64,
-    /// Largest memory of a recording of waits since the last row.
-    off_cpu_rss_bytes: Option<i64>,
+    /// Measurements that have ended since the last row.
+    ended: Vec<EndedMeasurement>,
 }
 
 impl<'a> Agent<'a> {
@@ -375,16 +374,17 @@ impl<'a> Agent<'a> {
             boot: machine.boot_id().map(Arc::from),
             cpus: machine.online_cpus().map_or(1, |cpus| cpus.len()),
             state: kept.state,
-            schedule: kept.schedule,
+            schedules: kept.schedules,
+            stacks: kept.stacks,
             children_s: children_s(),
-            off_cpu_rss_bytes: None,
+            ended: Vec::new(),
         }
     }
 
     fn run(
         mut self,
         once: bool,
-        off_cpu: &dyn Fn(&Path) -> Command,
+        measure: &dyn Fn(&str, &Path) -> Command,
         wish: &dyn Fn() -> Wish,
         report: &mut dyn FnMut(&BinReport),
     ) -> Result<Next, AgentError> {
@@ -393,28 +393,22 @@ impl<'a> Agent<'a> {
             let bin = self.config.bin();
             let length = if once { bin } else { to_next_bin(self.end_us(), bin) };
             let mut next_read = Instant::now();
-            let (services, schedule) = (&mut self.services, &mut self.schedule);
+            let (services, schedules) = (&mut self.services, &mut self.schedules);
+            let command = |name: &str| measure(name, &scratch.join(name));
             let mut tick = self.ticker.next(length, || {
                 if Instant::now() >= next_read {
                     services.read_new();
                     next_read = Instant::now() + READ_EVERY;
                 }
-                if let Some(schedule) = schedule {
-                    schedule.poll(&|| off_cpu(&scratch));
-                }
+                schedules.poll(&command);
                 wish() != Wish::GoOn
             })?;
             let end_us = self.end_us();
-            let off_cpu = self.adopt_waits(once)?;
-            if let Some(MeasurementEnd::Done { peak_rss_bytes, .. }) = off_cpu {
-                self.off_cpu_rss_bytes = self.off_cpu_rss_bytes.max(peak_rss_bytes);
+            if once {
+                self.schedules.finish(&command);
             }
-            let mut bin = self.keep(&mut tick.profile, end_us)?;
-            match off_cpu {
-                Some(MeasurementEnd::Done { text, .. }) => bin.off_cpu = Some(text),
-                Some(MeasurementEnd::Failed(why)) => bin.warnings.push(format!("off-CPU: {why}")),
-                None => {}
-            }
+            self.adopt_measurements()?;
+            let bin = self.keep(&mut tick.profile, end_us)?;
             report(&bin);
             self.services.forget_ended();
             if tick.last || once {
@@ -428,36 +422,36 @@ impl<'a> Agent<'a> {
             if let Some(frequency_hz) = bin.new_frequency_hz {
                 let state = RunState { frequency_hz, ..self.state };
                 let (names, services) = (self.ticker.into_names(), self.services);
-                let schedule = self.schedule;
-                return Ok(Next::Again(Box::new(CarriedOver { state, names, services, schedule })));
+                let (schedules, stacks) = (self.schedules, self.stacks);
+                let kept = CarriedOver { state, names, services, schedules, stacks };
+                return Ok(Next::Again(Box::new(kept)));
             }
             if self.has_to_forget() {
                 let state = RunState { restarted: Some(Instant::now()), ..self.state };
-                let kept = CarriedOver::new(state, self.config, self.schedule);
+                let mut kept = CarriedOver::new(state, self.config, self.schedules);
+                kept.stacks = self.stacks;
                 return Ok(Next::Again(Box::new(kept)));
             }
         }
     }
 
-    /// Puts a recording of waits that has ended into the spool; with `wait`, the one that is running.
-    fn adopt_waits(&mut self, wait: bool) -> Result<Option<MeasurementEnd>, AgentError> {
-        let Some(measured) = self.schedule.as_mut().and_then(|schedule| schedule.ended(wait))
-        else {
-            return Ok(None);
-        };
-        let adopted = match &measured {
-            MeasurementEnd::Done { .. } => self.spool.adopt(),
-            MeasurementEnd::Failed(_) => Ok(()),
-        };
-        let measured = match adopted {
-            Ok(()) => measured,
-            // As on a full disk: bins go on.
-            Err(error) => MeasurementEnd::Failed(error.to_string()),
-        };
-        if matches!(measured, MeasurementEnd::Failed(_)) {
-            self.spool.empty_scratch()?;
+    /// Puts the rows of measurements that have ended into the spool.
+    fn adopt_measurements(&mut self) -> Result<(), AgentError> {
+        for mut ended in self.schedules.ended() {
+            let adopted = match &ended.result {
+                Ok(_) => self.spool.adopt(ended.name),
+                Err(_) => Ok(()),
+            };
+            if let Err(error) = adopted {
+                // As on a full disk: bins go on.
+                ended.result = Err(error.to_string());
+            }
+            if ended.result.is_err() {
+                self.spool.empty_scratch_of(ended.name)?;
+            }
+            self.ended.push(ended);
         }
-        Ok(Some(measured))
+        Ok(())
     }
 
     /// Whether names take more memory than they may.
@@ -489,17 +483,20 @@ impl<'a> Agent<'a> {
         let name = DeliveryName::new(&host, self.boot.as_deref(), self.ticker.end());
         let (batch, name) = (name.batch(), name.to_string());
         let children_s = children_s();
-        let off_cpu_s = children_s - self.children_s;
+        let measuring_s = children_s - self.children_s;
         self.children_s = children_s;
         let sampling_s = info.cost.user_s + info.cost.system_s;
-        let cpu_s = sampling_s + off_cpu_s;
+        let cpu_s = sampling_s + measuring_s;
+        let ended = std::mem::take(&mut self.ended);
         let bin = self.config.bin();
         let origin = ImportOrigin { host: Some(Arc::clone(&host)), started: None, bin, batch };
+        self.services.read_again();
         let mut rows = rows(profile, &origin, &|task| self.services.identity(task))?;
         rows.label(&self.config.labels()?);
         let pushed = self.outlets.push(&rows);
         let mut agent = self.agent_row(profile, &rows, cpu_s, (&host, batch))?;
-        agent.off_cpu_rss_bytes = self.off_cpu_rss_bytes.take();
+        agent.off_cpu_rss_bytes = peak_rss(ended.iter().filter(|one| one.name == "off_cpu"));
+        agent.measurement_rss_bytes = peak_rss(ended.iter());
         agent.unpushed_samples =
             (!self.outlets.receivers.is_empty()).then_some(pushed.unpushed as i64);
         let when = agent.start;
@@ -507,9 +504,13 @@ impl<'a> Agent<'a> {
         let until = Instant::now() + DELIVERY.min(self.config.bin() / 2);
         let delivery = self.spool.deliver(&self.outlets.sinks, until)?;
         let shrunk = self.spool.shrink()?;
-        self.state.dropped += shrunk;
+        if let Some(samples) = shrunk {
+            self.state.dropped += samples;
+            self.stacks.forget();
+        }
         let undelivered = delivery.errors.values().map(ToString::to_string);
-        let warnings = undelivered.chain(pushed.warnings).collect();
+        let (measurements, failed) = said(&ended);
+        let warnings = undelivered.chain(pushed.warnings).chain(failed).collect();
         let sampling = BinCost {
             cpu_s: sampling_s,
             samples: profile.samples(),
@@ -521,24 +522,27 @@ impl<'a> Agent<'a> {
             samples: profile.samples(),
             lost: profile.lost.count,
             cpu_s,
-            dropped: shrunk,
+            dropped: shrunk.unwrap_or(0),
             delivered: delivery.files,
             waiting: self.spool.waiting()?,
             unpushed: pushed.unpushed,
             warnings,
             unkept,
             overhead: BinCost { cpu_s, ..sampling }.overhead(),
-            new_frequency_hz: self.think_about_rate(&sampling, off_cpu_s),
-            off_cpu: None,
+            new_frequency_hz: self.think_about_rate(&sampling, &ended),
+            measurements,
         })
     }
 
-    /// The rate of the next bins, where it has to change. A recording of waits costs all at once: it counts over the time until
-    /// the next one.
-    fn think_about_rate(&mut self, bin: &BinCost, off_cpu_s: f64) -> Option<u64> {
-        if let Some(off_cpu) = self.config.off_cpu.filter(|_| off_cpu_s > 0.0) {
-            let until_next = off_cpu.every_seconds as f64 * self.cpus as f64;
-            self.state.off_cpu_overhead = off_cpu_s / until_next;
+    /// The rate of the next bins, where it has to change. A measurement costs all at once: it counts over the time until the
+    /// next one.
+    fn think_about_rate(&mut self, bin: &BinCost, ended: &[EndedMeasurement]) -> Option<u64> {
+        for measurement in self.config.measurements() {
+            let until_next = measurement.times().every_seconds as f64 * self.cpus as f64;
+            let its = ended.iter().find(|ended| ended.name == measurement.name());
+            if let Some(Ok(summary)) = its.map(|ended| &ended.result) {
+                self.state.measurements.set(measurement.name(), summary.cpu_s / until_next);
+            }
         }
         self.state.since.add(bin);
         if self.state.since.seconds < self.config.budget_seconds as f64 {
@@ -546,7 +550,7 @@ impl<'a> Agent<'a> {
         }
         let since = std::mem::take(&mut self.state.since);
         let all = self.config.budget_percent / 100.0;
-        let budget = (all - self.state.off_cpu_overhead).max(all * LEAST_FOR_SAMPLES);
+        let budget = (all - self.state.measurements.sum()).max(all * LEAST_FOR_SAMPLES);
         next_rate(self.state.frequency_hz, self.config.frequency_hz, budget, &since)
     }
 
@@ -554,19 +558,22 @@ impl<'a> Agent<'a> {
     /// oldest ones that wait are dropped and counted, and the reason is returned: the next bin may fit.
     fn store(
         &mut self,
-        rows: Rows,
+        mut rows: Rows,
         agent: AgentRow,
         (when, name): (Timestamp, &str),
         samples: u64,
     ) -> Result<Option<String>, AgentError> {
+        let new = self.stacks.prune(&mut rows);
         match self.spool.add(rows, agent, when, name) {
             Ok(()) => {
                 self.state.dropped = 0;
+                self.stacks.add(new);
                 Ok(None)
             }
             Err(SpoolError::Dataset(error)) => {
                 self.spool.forget(name)?;
-                self.state.dropped += samples + self.spool.make_room()?;
+                self.state.dropped += samples + self.spool.make_room()?.unwrap_or(0);
+                self.stacks.forget();
                 Ok(Some(error.to_string()))
             }
             Err(error) => Err(error.into()),
@@ -599,6 +606,7 @@ impl<'a> Agent<'a> {
             frequency_hz: Some(self.state.frequency_hz as i64),
             unpushed_samples: None,
             off_cpu_rss_bytes: None,
+            measurement_rss_bytes: None,
             batch,
         })
     }
@@ -627,15 +635,30 @@ fn children_s() -> f64 {
     usage.user_s + usage.system_s
 }
 
-/// Memory of this process that is not shared, bytes.
-fn own_memory() -> Option<i64> {
-    own_status("RssAnon:")
+/// The largest memory of a measurement, bytes.
+fn peak_rss<'a>(ended: impl Iterator<Item = &'a EndedMeasurement>) -> Option<i64> {
+    ended.filter_map(|one| one.result.as_ref().ok()?.peak_rss_bytes).max()
 }
 
-/// Bytes of an entry of `/proc/self/status`.
-pub(crate) fn own_status(entry: &str) -> Option<i64> {
+/// What measurements had, and why others failed.
+fn said(ended: &[EndedMeasurement]) -> (Vec<(&'static str, String)>, Vec<String>) {
+    let (mut done, mut failed) = (Vec::new(), Vec::new());
+    for EndedMeasurement { name, result } in ended {
+        match result {
+            Ok(summary) => {
+                let notes = summary.notes.iter().map(|note| format!("; {note}"));
+                done.push((*name, notes.fold(summary.text.clone(), |text, note| text + &note)));
+            }
+            Err(why) => failed.push(format!("{name}: {why}")),
+        }
+    }
+    (done, failed)
+}
+
+/// Memory of this process that is not shared, bytes: an entry of `/proc/self/status`.
+fn own_memory() -> Option<i64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix(entry))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
     let kib: i64 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;
     Some(kib * 1024)
 }

@@ -2,15 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use pmuscope_dataset::{DatasetLocation, LabelError, Labels, LocationError, S3Location};
+use pmuscope_measurements::{
+    CountsConfig, LocalityConfig, Measurement, MeasurementContext, OffCpuConfig, SettingError,
+    WindowsConfig,
+};
 use serde::Deserialize;
 
 /// Samples per second and CPU that are asked for at most: an agent is there all the time.
 const MOST_HZ: u64 = 1000;
-/// Length of a recording of waits at most, seconds.
-const MOST_OFF_CPU_S: u64 = 600;
 /// Length of a bin, seconds.
 const BINS: std::ops::RangeInclusive<u64> = 1..=86_400;
 
@@ -60,11 +63,19 @@ pub enum ConfigError {
         "sink.s3 = {0}: not an object store. Try: sink.folder for a folder, or s3://BUCKET/PREFIX"
     )]
     NotS3(String),
-    /// Waits are recorded of the whole machine.
+    /// A setting of a measurement.
+    #[error(transparent)]
+    Measurement(#[from] SettingError),
+    /// Measurements are of the whole machine.
     #[error(
-        "off_cpu and cgroup = {0}: waits are recorded of the whole machine. Try: without one of them"
+        "{measurement} and cgroup = {cgroup}: {measurement} is of the whole machine. Try: without one of them"
     )]
-    OffCpuOfCgroup(String),
+    OfCgroup {
+        /// The measurement.
+        measurement: &'static str,
+        /// The cgroup that samples are of.
+        cgroup: String,
+    },
     /// The budget.
     #[error("budget_percent = {0}: must be above 0, and 100 at most. Try: 0.5")]
     Budget(f64),
@@ -107,48 +118,19 @@ pub struct AgentConfig {
     /// Record where threads wait, now and then.
     #[serde(default)]
     pub off_cpu: Option<OffCpuConfig>,
+    /// Record counter windows of functions, now and then.
+    #[serde(default)]
+    pub windows: Option<WindowsConfig>,
+    /// Count events by service, now and then.
+    #[serde(default)]
+    pub counts: Option<CountsConfig>,
+    /// Look where memory lies, now and then.
+    #[serde(default)]
+    pub locality: Option<LocalityConfig>,
     /// Where bins wait for delivery.
     pub spool: SpoolConfig,
     /// Where they are delivered.
     pub sink: SinkConfig,
-}
-
-/// Recordings of where threads wait.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct OffCpuConfig {
-    /// Length of a recording, seconds.
-    #[serde(default = "off_cpu_seconds")]
-    pub seconds: u64,
-    /// One in so many seconds, at a moment drawn at random.
-    #[serde(default = "off_cpu_every_seconds")]
-    pub every_seconds: u64,
-    /// Size of a recording at most, MiB: it ends earlier then.
-    #[serde(default = "off_cpu_max_mib")]
-    pub max_mib: u64,
-}
-
-impl Default for OffCpuConfig {
-    fn default() -> Self {
-        Self {
-            seconds: off_cpu_seconds(),
-            every_seconds: off_cpu_every_seconds(),
-            max_mib: off_cpu_max_mib(),
-        }
-    }
-}
-
-fn off_cpu_seconds() -> u64 {
-    10
-}
-
-fn off_cpu_every_seconds() -> u64 {
-    600
-}
-
-/// Some 45,000 switches.
-fn off_cpu_max_mib() -> u64 {
-    16
 }
 
 /// Where bins wait for delivery.
@@ -258,19 +240,11 @@ impl AgentConfig {
         if self.memory_mib == 0 {
             return wrong("memory_mib", 0, "must be 1 or more. Try: 100");
         }
-        if let Some(OffCpuConfig { seconds, every_seconds, max_mib }) = self.off_cpu {
-            if !(1..=MOST_OFF_CPU_S).contains(&seconds) {
-                return wrong("off_cpu.seconds", seconds, "must be 1 to 600. Try: 10");
-            }
-            if every_seconds <= seconds || every_seconds > 86_400 {
-                let why = "must be above off_cpu.seconds, and 86400 at most. Try: 600";
-                return wrong("off_cpu.every_seconds", every_seconds, why);
-            }
-            if max_mib == 0 {
-                return wrong("off_cpu.max_mib", 0, "must be 1 or more. Try: 16");
-            }
+        for measurement in self.measurements() {
+            measurement.check()?;
             if let Some(cgroup) = &self.cgroup {
-                return Err(ConfigError::OffCpuOfCgroup(cgroup.clone()));
+                let (measurement, cgroup) = (measurement.name(), cgroup.clone());
+                return Err(ConfigError::OfCgroup { measurement, cgroup });
             }
         }
         if self.spool.max_mib == 0 {
@@ -289,6 +263,30 @@ impl AgentConfig {
     /// What cannot be one.
     pub fn labels(&self) -> Result<Labels, ConfigError> {
         Ok(Labels::new(self.labels.clone())?)
+    }
+
+    /// What is measured now and then.
+    #[must_use]
+    pub fn measurements(&self) -> Vec<Measurement> {
+        let Self { off_cpu, windows, counts, locality, .. } = self;
+        let off_cpu = off_cpu.map(Measurement::OffCpu);
+        let windows = windows.map(Measurement::Windows);
+        let counts = counts.clone().map(Measurement::Counts);
+        let locality = locality.map(Measurement::Locality);
+        [off_cpu, windows, counts, locality].into_iter().flatten().collect()
+    }
+
+    /// Whose rows measurements make.
+    ///
+    /// # Errors
+    /// Labels that cannot be any.
+    pub fn context(&self) -> Result<MeasurementContext, ConfigError> {
+        Ok(MeasurementContext {
+            host: self.host.as_deref().map(Arc::from),
+            version: self.version.as_deref().map(Arc::from),
+            labels: self.labels()?,
+            bin: self.bin(),
+        })
     }
 
     /// Length of a bin.
@@ -315,9 +313,14 @@ mod tests {
     fn two_folders_are_enough() {
         let config = read(LEAST).unwrap();
         assert_eq!((config.frequency_hz, config.bin_seconds, config.call_stacks), (19, 300, true));
-        assert_eq!((config.spool.max_mib, config.host, config.off_cpu), (1024, None, None));
-        let off_cpu = read(&format!("off_cpu = {{}}\n{LEAST}")).unwrap().off_cpu.unwrap();
+        assert!(config.measurements().is_empty());
+        assert_eq!((config.spool.max_mib, config.host), (1024, None));
+        let all = "off_cpu = {}\nwindows = {}\ncounts = {}\nlocality = {}\n";
+        let all = read(&format!("{all}{LEAST}")).unwrap();
+        let off_cpu = all.off_cpu.unwrap();
         assert_eq!((off_cpu.seconds, off_cpu.every_seconds, off_cpu.max_mib), (10, 600, 16));
+        let names: Vec<&str> = all.measurements().iter().map(Measurement::name).collect();
+        assert_eq!(names, ["off_cpu", "windows", "counts", "locality"]);
     }
 
     #[test]
@@ -333,7 +336,8 @@ mod tests {
         fails("off_cpu.every_seconds = 10", "off_cpu.every_seconds = 10: must be above");
         fails("off_cpu.max_mib = 0", "off_cpu.max_mib = 0: must be 1 or more");
         fails("off_cpu.hz = 1", "unknown field `hz`");
-        fails("cgroup = '/a'\noff_cpu = {}", "off_cpu and cgroup = /a: waits are");
+        fails("counts.max_cgroups = 0", "counts.max_cgroups = 0: must be 1 or more. Try: 32");
+        fails("cgroup = '/a'\noff_cpu = {}", "off_cpu and cgroup = /a: off_cpu is of the whole");
         fails("labels = { team = 'a b' }", "label team=a b: names and values");
         fails("frequency = 19", "unknown field `frequency`");
         fails("sink.s3 = 'gs://fleet/a'", "gs://fleet/a: only folders and s3:// are known");

@@ -157,7 +157,7 @@ mod tests {
             unkept: None,
             overhead: 0.001,
             new_frequency_hz: None,
-            off_cpu: None,
+            measurements: Vec::new(),
         };
         health.note(&bin);
         health.note(&bin);

@@ -1,54 +1,111 @@
-//! What is too expensive to be recorded all the time: for some seconds of each period, at a moment drawn at random, so that
+//! What is too expensive to be measured all the time: for some seconds of each period, at a moment drawn at random, so that
 //! the hosts of a fleet cover time evenly.
 //!
 //! ```text
 //!  period 1                        period 2
-//!  ├────────────▒▒▒───────────────┼──▒▒▒─────────────────────────┼
-//!               └ a process: it records, writes rows into a folder, and ends; they go into the spool with the bin
+//!  ├────────────▒▒▒───────────────┼──▒▒▒─────────────────────────┼     waits, each 10 minutes
+//!  ├──▒─────────┼───────────▒┼────────────▒┼──▒────────┼               counts, each 5 minutes
+//!               └ a process: it measures, writes rows into a folder, and ends; they go into the spool with the bin
 //! ```
+//! One measurement runs at a time, so that none measures another: one that is due meanwhile begins after it.
 
 use std::io;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::config::OffCpuConfig;
+use pmuscope_measurements::{Measurement, MeasurementSummary};
 
-/// Runs a measurement again and again, one at a time.
+/// Runs measurements again and again, one at a time.
 #[derive(Debug)]
-pub(crate) struct MeasurementSchedule {
+pub(crate) struct MeasurementSchedules {
+    all: Vec<MeasurementSchedule>,
+}
+
+/// When one of them is due.
+#[derive(Debug)]
+struct MeasurementSchedule {
+    name: &'static str,
     every: Duration,
     length: Duration,
     /// When the next period begins.
     period: Instant,
     /// When the next measurement begins.
     next: Instant,
-    running: Option<Child>,
-    /// Why one could not begin.
-    failed: Option<io::Error>,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    /// Until it is due.
+    Idle,
+    Running(Child),
+    /// It has ended, or could not begin.
+    Ended(Result<std::process::Output, io::Error>),
 }
 
 /// How a measurement ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum MeasurementEnd {
-    /// Well.
-    Done {
-        /// What it says of itself.
-        text: String,
-        /// Its largest memory, bytes, if it says that.
-        peak_rss_bytes: Option<i64>,
-    },
-    /// It failed; why.
-    Failed(String),
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct EndedMeasurement {
+    /// Which.
+    pub(crate) name: &'static str,
+    /// What it says of itself, or why it failed.
+    pub(crate) result: Result<MeasurementSummary, String>,
+}
+
+impl MeasurementSchedules {
+    /// The first measurements begin now, or at any moment of their first periods.
+    pub(crate) fn new(measurements: &[Measurement], at_once: bool) -> Self {
+        let new = |one: &Measurement| {
+            let times = one.times();
+            let every = Duration::from_secs(times.every_seconds);
+            let length = Duration::from_secs(times.seconds);
+            MeasurementSchedule::new(one.name(), every, length, at_once)
+        };
+        Self { all: measurements.iter().map(new).collect() }
+    }
+
+    /// Begins the measurement that has been due longest, if one is and none runs.
+    pub(crate) fn poll(&mut self, command: &dyn Fn(&str) -> Command) {
+        self.all.iter_mut().for_each(MeasurementSchedule::look);
+        if self.running().is_none() {
+            self.begin_due(command);
+        }
+    }
+
+    /// Runs those that are due, one after another, until none is.
+    pub(crate) fn finish(&mut self, command: &dyn Fn(&str) -> Command) {
+        loop {
+            if let Some(running) = self.running() {
+                running.wait();
+            } else if !self.begin_due(command) {
+                return;
+            }
+        }
+    }
+
+    fn running(&mut self) -> Option<&mut MeasurementSchedule> {
+        self.all.iter_mut().find(|one| matches!(one.state, State::Running(_)))
+    }
+
+    /// Whether one was due.
+    fn begin_due(&mut self, command: &dyn Fn(&str) -> Command) -> bool {
+        let now = Instant::now();
+        let is_due =
+            |one: &&mut MeasurementSchedule| matches!(one.state, State::Idle) && one.next <= now;
+        let due = self.all.iter_mut().filter(is_due).min_by_key(|one| one.next);
+        due.map(|due| due.begin(now, command)).is_some()
+    }
+
+    /// Measurements that have ended since the last call.
+    pub(crate) fn ended(&mut self) -> Vec<EndedMeasurement> {
+        self.all.iter_mut().filter_map(MeasurementSchedule::ended).collect()
+    }
 }
 
 impl MeasurementSchedule {
-    /// The first measurement begins now, or at any moment of the first period.
-    pub(crate) fn new(config: &OffCpuConfig, at_once: bool) -> Self {
-        let (every, length) =
-            (Duration::from_secs(config.every_seconds), Duration::from_secs(config.seconds));
+    fn new(name: &'static str, every: Duration, length: Duration, at_once: bool) -> Self {
         let now = Instant::now();
-        let mut schedule =
-            Self { every, length, period: now, next: now, running: None, failed: None };
+        let mut schedule = Self { name, every, length, period: now, next: now, state: State::Idle };
         if !at_once {
             schedule.draw(fastrand::f64());
         }
@@ -61,63 +118,59 @@ impl MeasurementSchedule {
         self.next = self.period + self.every.saturating_sub(self.length).mul_f64(part);
     }
 
-    /// Begins a measurement if one is due, unless the last one still runs.
-    pub(crate) fn poll(&mut self, command: &dyn Fn() -> Command) {
-        let now = Instant::now();
-        if now < self.next {
-            return;
-        }
+    fn begin(&mut self, now: Instant, command: &dyn Fn(&str) -> Command) {
         // Periods that nobody polled in are left out.
         while self.next <= now {
             self.draw(fastrand::f64());
             self.period += self.every;
         }
-        if self.running.is_some() {
-            return;
-        }
-        let mut command = command();
+        let mut command = command(self.name);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        match command.spawn() {
-            Ok(child) => self.running = Some(child),
-            Err(error) => self.failed = Some(error),
-        }
-    }
-
-    /// A measurement that has ended; with `wait`, the one that is running.
-    pub(crate) fn ended(&mut self, wait: bool) -> Option<MeasurementEnd> {
-        if let Some(error) = self.failed.take() {
-            return Some(MeasurementEnd::Failed(error.to_string()));
-        }
-        let has_ended = match self.running.as_mut()?.try_wait() {
-            Ok(None) => wait,
-            Ok(Some(_)) | Err(_) => true,
+        self.state = match command.spawn() {
+            Ok(child) => State::Running(child),
+            Err(error) => State::Ended(Err(error)),
         };
-        let child = has_ended.then(|| self.running.take()).flatten()?;
-        Some(match child.wait_with_output() {
-            Ok(output) if output.status.success() => done(&text(&output.stdout)),
-            Ok(output) if output.stderr.is_empty() => {
-                MeasurementEnd::Failed(output.status.to_string())
-            }
-            Ok(output) => MeasurementEnd::Failed(text(&output.stderr)),
-            Err(error) => MeasurementEnd::Failed(error.to_string()),
-        })
     }
-}
 
-/// A line about it, and one with its memory.
-fn done(text: &str) -> MeasurementEnd {
-    let mut lines = text.lines();
-    let text = lines.next().unwrap_or_default().to_owned();
-    MeasurementEnd::Done { text, peak_rss_bytes: lines.next().and_then(|line| line.parse().ok()) }
-}
+    /// Notes that it has ended.
+    fn look(&mut self) {
+        let State::Running(child) = &mut self.state else { return };
+        if !matches!(child.try_wait(), Ok(None)) {
+            self.wait();
+        }
+    }
 
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).trim().to_owned()
+    /// Waits until it has ended.
+    fn wait(&mut self) {
+        self.state = match std::mem::replace(&mut self.state, State::Idle) {
+            State::Running(child) => State::Ended(child.wait_with_output()),
+            other => other,
+        };
+    }
+
+    fn ended(&mut self) -> Option<EndedMeasurement> {
+        self.look();
+        let output = match std::mem::replace(&mut self.state, State::Idle) {
+            State::Ended(output) => output,
+            other => {
+                self.state = other;
+                return None;
+            }
+        };
+        let result = match output {
+            Ok(output) if output.status.success() => serde_json::from_slice(&output.stdout)
+                .map_err(|error| format!("its summary cannot be read: {error}")),
+            Ok(output) if output.stderr.is_empty() => Err(output.status.to_string()),
+            Ok(output) => Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()),
+            Err(error) => Err(error.to_string()),
+        };
+        Some(EndedMeasurement { name: self.name, result })
+    }
 }
 
 impl Drop for MeasurementSchedule {
     fn drop(&mut self) {
-        if let Some(child) = &mut self.running {
+        if let State::Running(child) = &mut self.state {
             // It may have ended meanwhile.
             let _ = child.kill();
             let _ = child.wait();
@@ -127,53 +180,62 @@ impl Drop for MeasurementSchedule {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+
+    use pmuscope_measurements::{CountsConfig, OffCpuConfig};
+
     use super::*;
 
-    fn schedule() -> MeasurementSchedule {
-        MeasurementSchedule::new(
-            &OffCpuConfig { seconds: 1, every_seconds: 3600, max_mib: 1 },
-            true,
-        )
+    fn waits() -> Measurement {
+        Measurement::OffCpu(OffCpuConfig { seconds: 1, every_seconds: 3600, max_mib: 1 })
     }
 
-    fn shell(script: &'static str) -> impl Fn() -> Command {
-        move || {
-            let mut command = Command::new("sh");
-            command.args(["-c", script]);
-            command
-        }
+    fn schedules() -> MeasurementSchedules {
+        MeasurementSchedules::new(&[waits()], true)
+    }
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    /// What a measurement prints that says this.
+    fn saying(text: &str) -> Command {
+        let summary = MeasurementSummary { text: text.into(), ..MeasurementSummary::default() };
+        shell(&format!("echo '{}'", serde_json::to_string(&summary).unwrap()))
     }
 
     #[test]
-    fn what_a_measurement_says_is_told_once() {
-        let mut schedule = schedule();
-        schedule.poll(&shell("echo 5 waits; echo 4096"));
-        let done = MeasurementEnd::Done { text: "5 waits".into(), peak_rss_bytes: Some(4096) };
-        assert_eq!(schedule.ended(true), Some(done));
-        assert_eq!(schedule.ended(true), None);
+    fn what_a_measurement_says_is_reported_once() {
+        let mut schedules = schedules();
+        schedules.finish(&|_| saying("5 waits"));
+        let [done] = &schedules.ended()[..] else { panic!("one has ended") };
+        assert_eq!(done.name, "off_cpu");
+        assert_eq!(done.result.as_ref().unwrap().text, "5 waits");
+        assert_eq!(schedules.ended(), []);
         // The next one is in the next period.
-        schedule.poll(&shell("echo 6 waits"));
-        assert_eq!(schedule.ended(true), None);
+        schedules.finish(&|_| saying("6 waits"));
+        assert_eq!(schedules.ended(), []);
     }
 
     #[test]
     fn a_measurement_that_fails_says_why() {
-        let of = |command: &dyn Fn() -> Command| {
-            let mut schedule = schedule();
-            schedule.poll(command);
-            schedule.ended(true)
+        let of = |command: &dyn Fn(&str) -> Command| {
+            let mut schedules = schedules();
+            schedules.finish(command);
+            schedules.ended().swap_remove(0).result.unwrap_err()
         };
-        assert_eq!(of(&shell("echo no >&2; false")), Some(MeasurementEnd::Failed("no".into())));
-        assert_eq!(of(&shell("exit 3")), Some(MeasurementEnd::Failed("exit status: 3".into())));
-        let missing = of(&|| Command::new("/nonexistent/program"));
-        assert!(
-            matches!(missing, Some(MeasurementEnd::Failed(why)) if why.contains("No such file"))
-        );
+        assert_eq!(of(&|_| shell("echo no >&2; false")), "no");
+        assert_eq!(of(&|_| shell("exit 3")), "exit status: 3");
+        assert!(of(&|_| shell("echo no summary")).contains("summary cannot be read"));
+        assert!(of(&|_| Command::new("/nonexistent/program")).contains("No such file"));
     }
 
     #[test]
     fn moments_cover_all_of_a_period_but_its_end() {
-        let mut schedule = schedule();
+        let mut schedules = schedules();
+        let schedule = &mut schedules.all[0];
         let begin = schedule.period;
         schedule.draw(0.0);
         assert_eq!(schedule.next, begin);
@@ -183,21 +245,43 @@ mod tests {
 
     #[test]
     fn periods_that_were_missed_are_not_made_up_for() {
-        let mut schedule = schedule();
+        let mut schedules = schedules();
         let begin = Instant::now();
-        schedule.every = Duration::from_nanos(1);
-        schedule.length = Duration::ZERO;
-        schedule.poll(&shell("echo 5 waits"));
-        assert!(schedule.next > begin && schedule.running.is_some());
+        schedules.all[0].every = Duration::from_nanos(1);
+        schedules.all[0].length = Duration::ZERO;
+        schedules.poll(&|_| saying("5 waits"));
+        assert!(schedules.all[0].next > begin);
+        assert!(matches!(schedules.all[0].state, State::Running(_)));
+    }
+
+    /// Two that are due at once: the second begins when the first has ended.
+    #[test]
+    fn measurements_run_one_at_a_time() {
+        let counts = CountsConfig { seconds: 1, every_seconds: 3600, ..CountsConfig::default() };
+        let mut schedules =
+            MeasurementSchedules::new(&[waits(), Measurement::Counts(counts)], true);
+        let begun = RefCell::new(Vec::new());
+        let command = |name: &str| {
+            begun.borrow_mut().push(name.to_owned());
+            shell("read line; echo '{}'")
+        };
+        // The first one waits for what it is never told: its input is empty, so it ends at once, but it is not asked yet.
+        schedules.poll(&command);
+        assert_eq!(*begun.borrow(), ["off_cpu"]);
+        assert!(matches!(schedules.all[1].state, State::Idle));
+        schedules.finish(&command);
+        assert_eq!(*begun.borrow(), ["off_cpu", "counts"]);
+        assert_eq!(schedules.ended().len(), 2);
     }
 
     #[test]
     fn a_measurement_ends_with_its_schedule() {
-        let mut schedule = schedule();
-        schedule.poll(&shell("exec sleep 60"));
-        let pid = schedule.running.as_ref().unwrap().id();
-        assert!(schedule.ended(false).is_none());
-        drop(schedule);
+        let mut schedules = schedules();
+        schedules.poll(&|_| shell("exec sleep 60"));
+        let State::Running(child) = &schedules.all[0].state else { panic!("it runs") };
+        let pid = child.id();
+        assert_eq!(schedules.ended(), []);
+        drop(schedules);
         assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists());
     }
 }

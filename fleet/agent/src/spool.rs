@@ -22,7 +22,8 @@ use pmuscope_delivery::{FileSink, SinkError};
 use rustix::fs::{FlockOperation, flock};
 
 /// Tables that may lose files.
-const DROPPABLE: [&str; 6] = ["samples", "services", "waits", "windows", "stacks", "frames"];
+const DROPPABLE: [&str; 8] =
+    ["samples", "services", "waits", "windows", "counts", "locality", "stacks", "frames"];
 
 /// The folder of a dataset in the making.
 const SCRATCH: &str = "scratch";
@@ -119,18 +120,18 @@ impl Spool {
         Ok(spool)
     }
 
-    /// A folder for a dataset in the making, which [`Spool::adopt`] takes over.
+    /// Folder of the folders of datasets in the making, each of which [`Spool::adopt`] takes over.
     #[must_use]
     pub fn scratch(&self) -> PathBuf {
         self.root.join(SCRATCH)
     }
 
-    /// Takes over the files of the dataset in the scratch folder, whose names no others have, and empties it.
+    /// Takes over the files of the dataset in a scratch folder, whose names no others have, and removes that.
     ///
     /// # Errors
     /// What cannot be moved; the rest stays where it is.
-    pub fn adopt(&self) -> Result<(), SpoolError> {
-        let scratch = Dataset::new(&self.scratch());
+    pub fn adopt(&self, name: &str) -> Result<(), SpoolError> {
+        let scratch = Dataset::new(&self.scratch().join(name));
         let files = scratch.files();
         // Intervals come last here, too: a spool without them has nothing of that dataset.
         for file in files.map_err(|(path, source)| SpoolError::Io { path, source })? {
@@ -139,21 +140,23 @@ impl Spool {
             to.parent().map_or(Ok(()), fs::create_dir_all).map_err(failed)?;
             fs::rename(scratch.root().join(&file.path), &to).map_err(failed)?;
         }
-        self.empty_scratch()
+        self.empty_scratch_of(name)
     }
 
-    /// Removes what is in the scratch folder.
+    /// Removes a scratch folder.
+    ///
+    /// # Errors
+    /// What cannot be removed.
+    pub fn empty_scratch_of(&self, name: &str) -> Result<(), SpoolError> {
+        remove_folder(self.scratch().join(name))
+    }
+
+    /// Removes all scratch folders.
     ///
     /// # Errors
     /// What cannot be removed.
     pub fn empty_scratch(&self) -> Result<(), SpoolError> {
-        let path = self.scratch();
-        match fs::remove_dir_all(&path) {
-            Err(source) if source.kind() != io::ErrorKind::NotFound => {
-                Err(SpoolError::Io { path, source })
-            }
-            _ => Ok(()),
-        }
+        remove_folder(self.scratch())
     }
 
     /// Adds a bin: rows of all tables, under a name that no other bin has.
@@ -240,36 +243,38 @@ impl Spool {
         Ok(everywhere)
     }
 
-    /// Drops the oldest samples until the spool is within its bound; returns how many samples these were.
+    /// Drops the oldest samples until the spool is within its bound; returns how many samples these were, if files were
+    /// dropped. Stacks of later bins may have been in them.
     ///
     /// # Errors
     /// The spool cannot be read or written.
-    pub fn shrink(&self) -> Result<u64, SpoolError> {
+    pub fn shrink(&self) -> Result<Option<u64>, SpoolError> {
         self.shrink_to(self.max_bytes)
     }
 
-    /// Drops the older half of what waits; returns how many samples these were.
+    /// Drops the older half of what waits; returns the same as [`Spool::shrink`].
     ///
     /// # Errors
     /// The spool cannot be read or written.
-    pub fn make_room(&self) -> Result<u64, SpoolError> {
+    pub fn make_room(&self) -> Result<Option<u64>, SpoolError> {
         let bytes = self.waiting()?.bytes;
         self.shrink_to(bytes / 2)
     }
 
-    fn shrink_to(&self, max_bytes: u64) -> Result<u64, SpoolError> {
+    fn shrink_to(&self, max_bytes: u64) -> Result<Option<u64>, SpoolError> {
         let files = self.files()?;
         let mut bytes: u64 = files.iter().map(|file| file.bytes).sum();
-        let mut dropped = 0;
+        let mut dropped = None;
         for bin in files.chunk_by(|one, other| one.bin == other.bin) {
             if bytes <= max_bytes {
                 break;
             }
             for file in bin.iter().filter(|file| DROPPABLE.contains(&file.table())) {
                 let path = self.root.join(&file.path);
+                let samples = dropped.get_or_insert(0);
                 if file.table() == "samples" {
                     // A file that cannot be read would not have been of use either.
-                    dropped += samples_in(&path).unwrap_or(0);
+                    *samples += samples_in(&path).unwrap_or(0);
                 }
                 remove(path)?;
                 bytes -= file.bytes;
@@ -313,6 +318,16 @@ impl Spool {
             }
         }
         Ok(())
+    }
+}
+
+/// Removes a folder with all that is in it, if it is there.
+fn remove_folder(path: PathBuf) -> Result<(), SpoolError> {
+    match fs::remove_dir_all(&path) {
+        Err(source) if source.kind() != io::ErrorKind::NotFound => {
+            Err(SpoolError::Io { path, source })
+        }
+        _ => Ok(()),
     }
 }
 

@@ -8,12 +8,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context as _;
-use pmuscope_agent::{
-    AgentConfig, AgentEnd, AgentError, BinReport, RunOptions, SinkConfig, Wish, record_off_cpu,
-};
-use pmuscope_console::exit::not_possible;
+use pmuscope_agent::{AgentConfig, AgentEnd, AgentError, BinReport, RunOptions, SinkConfig, Wish};
+use pmuscope_console::exit::{bad_input, not_possible};
 use pmuscope_console::say;
 use pmuscope_dataset::Dataset;
+use pmuscope_measurements::MeasurementError;
 use pmuscope_text::number;
 use rustix::process::{Signal, set_parent_process_death_signal};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -36,9 +35,12 @@ pub(crate) struct Args {
     /// Record one bin, deliver nothing, and show what would be delivered
     #[arg(long, conflicts_with = "once")]
     dry_run: bool,
-    /// Record where threads wait, write the rows below this folder, and exit: what an agent runs now and then
-    #[arg(long, value_name = "FOLDER", hide = true, conflicts_with_all = ["once", "dry_run"])]
-    off_cpu_into: Option<PathBuf>,
+    /// Measure this, write the rows below a folder, and exit: what an agent runs now and then
+    #[arg(long, value_name = "NAME", hide = true, requires = "into", conflicts_with_all = ["once", "dry_run"])]
+    measure: Option<String>,
+    /// Folder of those rows
+    #[arg(long, value_name = "FOLDER", hide = true, requires = "measure")]
+    into: Option<PathBuf>,
 }
 
 /// Settings of glibc's allocator, mallopt(3), which it reads at its start only: blocks of 128 KiB or more are given back when they
@@ -61,8 +63,8 @@ fn give_memory_back() {
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     give_memory_back();
     let mut config = AgentConfig::read(&args.config)?;
-    if let Some(into) = &args.off_cpu_into {
-        return off_cpu(&config, into);
+    if let Some((name, into)) = args.measure.as_ref().zip(args.into.as_ref()) {
+        return measure(&config, name, into);
     }
     let (stop, reload) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     for (signal, flag) in [(SIGINT, &stop), (SIGTERM, &stop), (SIGHUP, &reload)] {
@@ -76,13 +78,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     };
     let report = &mut |bin: &BinReport| say!("{}", line(bin));
     let program = std::env::current_exe().context("cannot find this program")?;
-    let off_cpu = |into: &Path| {
+    let measure = |name: &str, into: &Path| {
         let mut command = Command::new(&program);
-        command.args(["agent", "--config"]).arg(&args.config).arg("--off-cpu-into").arg(into);
+        command.args(["agent", "--config"]).arg(&args.config);
+        command.args(["--measure", name, "--into"]).arg(into);
         command
     };
     let once = args.once || args.dry_run;
-    let mut options = RunOptions { once, dropped: 0, off_cpu: &off_cpu };
+    let mut options = RunOptions { once, dropped: 0, measure: &measure };
     if args.dry_run {
         return dry_run(config, &options, &wish, report);
     }
@@ -102,21 +105,25 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
 }
 
-/// Records where threads wait, beside other programs: those go first. It ends with the agent.
-fn off_cpu(config: &AgentConfig, into: &Path) -> anyhow::Result<()> {
+/// Makes one measurement of the configuration. It ends with the agent.
+fn measure(config: &AgentConfig, name: &str, into: &Path) -> anyhow::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL)).context("cannot follow the agent")?;
-    let summary = record_off_cpu(config, into).map_err(failed)?;
-    let mut line = format!(
-        "{} in {}, {} lost",
-        number::counted(summary.waits, "wait"),
-        number::duration(summary.seconds),
-        number::counted(summary.lost, "record"),
-    );
-    for note in &summary.notes {
-        line += &format!("; {note}");
+    let measurements = config.measurements();
+    let measurement = measurements
+        .iter()
+        .find(|measurement| measurement.name() == name)
+        .ok_or_else(|| bad_input(format!("the configuration has no measurement \"{name}\"")))?;
+    let summary = measurement.measure(&config.context()?, into).map_err(unmeasured)?;
+    let summary = serde_json::to_string(&summary).context("cannot write the summary")?;
+    Ok(writeln!(std::io::stdout(), "{summary}")?)
+}
+
+/// With the exit status.
+fn unmeasured(error: MeasurementError) -> anyhow::Error {
+    match error {
+        MeasurementError::Machine(_) | MeasurementError::Recorder(_) => not_possible(error),
+        other => other.into(),
     }
-    let peak = summary.peak_rss_bytes.map_or(String::new(), |bytes| bytes.to_string());
-    Ok(writeln!(std::io::stdout(), "{line}\n{peak}")?)
 }
 
 /// One bin into a folder that goes away; then what it had.
@@ -191,8 +198,8 @@ fn line(bin: &BinReport) -> String {
     if bin.unpushed > 0 {
         line += &format!(", {} not pushed", number::counted(bin.unpushed, "sample"));
     }
-    if let Some(off_cpu) = &bin.off_cpu {
-        line += &format!("\noff-CPU: {off_cpu}");
+    for (name, text) in &bin.measurements {
+        line += &format!("\n{name}: {text}");
     }
     for why in &bin.warnings {
         line += &format!("\nwarning: {why}");

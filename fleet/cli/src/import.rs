@@ -8,19 +8,14 @@ use std::time::Duration;
 use anyhow::Context as _;
 use pmuscope_console::say;
 use pmuscope_dataset::{
-    Dataset, DatasetLocation, ImportOrigin, Labels, PROFILE, Rows, TaskIdentity, Timestamp,
-    WindowsOf, file_name, rows, wait_rows, window_rows,
+    Dataset, DatasetLocation, ImportOrigin, Labels, Rows, TaskIdentity, Timestamp, WindowsOf,
+    file_name, rows, wait_rows, window_rows,
 };
 use pmuscope_delivery::S3Sink;
-use pmuscope_events::metrics::Metrics;
-use pmuscope_live::KnownNames;
-use pmuscope_perfdata::reader::{Event, Reader, RecordingFile};
+use pmuscope_measurements::LoadedRecording;
+use pmuscope_perfdata::reader::RecordingFile;
+use pmuscope_profile::Profile;
 use pmuscope_profile::aggregate::Task;
-use pmuscope_profile::waits::{Waits, tells_waits};
-use pmuscope_profile::windows::{Options as WindowOptions, Windows, WindowsError};
-use pmuscope_profile::{
-    Collected, Counting, Filter, GroupBy, Profile, Unwinding, available_threads,
-};
 use pmuscope_symbols::{Bundle, Options as SymbolOptions, Symbolizer};
 use pmuscope_text::number;
 
@@ -115,7 +110,8 @@ impl Destination {
 /// Imports a recording; returns what it had, in words.
 fn import(file: &Path, args: &Args, to: &Destination) -> anyhow::Result<String> {
     let recording = RecordingFile::open(file)?;
-    let LoadedRecording { samples, waits, windows } = load(&recording)?;
+    let LoadedRecording { samples, waits, windows } =
+        LoadedRecording::read(&recording, symbolizer(&recording)?)?;
     let count = samples.as_ref().map_or(0, Profile::samples);
     let key = key(&recording, args)?;
     let mut first = [0; 8];
@@ -159,75 +155,13 @@ fn import(file: &Path, args: &Args, to: &Destination) -> anyhow::Result<String> 
     Ok(counts)
 }
 
-/// What a recording holds.
-struct LoadedRecording {
-    /// Samples, if any event has some of its own.
-    samples: Option<Profile>,
-    /// Where threads wait, if that was recorded.
-    waits: Option<Waits>,
-    /// Windows of counters, if any were recorded.
-    windows: Option<Windows>,
-}
-
-/// Reads a recording; the symbols of a bundle come first.
-fn load(recording: &RecordingFile) -> anyhow::Result<LoadedRecording> {
+/// The symbols of this machine; those of a bundle come first.
+fn symbolizer(recording: &RecordingFile) -> anyhow::Result<Symbolizer> {
     let mut symbolizer = Symbolizer::new(SymbolOptions { inlined: true });
     if let Some(bundle) = recording.file().map(Bundle::of_file).transpose()?.flatten() {
         symbolizer.use_bundle(bundle);
     }
-    let reader = recording.reader()?;
-    let is_of_waits = tells_waits(reader.events());
-    let waits = is_of_waits
-        .contains(&true)
-        .then(|| Waits::read(recording, Filter::default(), PROFILE, &mut symbolizer))
-        .transpose()?;
-    let samples = (waits.is_none() || is_of_waits.contains(&false))
-        .then(|| samples(reader, is_of_waits, &mut symbolizer))
-        .transpose()?;
-    let windows = windows(recording, symbolizer)?;
-    Ok(LoadedRecording { samples, waits, windows })
-}
-
-/// Windows of counters by function; none in most recordings.
-fn windows(recording: &RecordingFile, symbolizer: Symbolizer) -> anyhow::Result<Option<Windows>> {
-    if !recording.reader()?.events().iter().any(Event::has_counts) {
-        return Ok(None);
-    }
-    let running = symbolizer.running_kernel();
-    let options = WindowOptions { threads: available_threads(), ..WindowOptions::default() };
-    let mut names = KnownNames::new(symbolizer);
-    match Windows::read(recording, &options, &Metrics::builtin(), &running, &mut names) {
-        Ok(windows) => Ok(Some(windows)),
-        Err(
-            WindowsError::NoCounts { .. } | WindowsError::NoSamples { .. } | WindowsError::Stream,
-        ) => Ok(None),
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// Samples of the events that do not tell of waits.
-fn samples(
-    mut reader: Reader,
-    is_of_waits: Vec<bool>,
-    symbolizer: &mut Symbolizer,
-) -> anyhow::Result<Profile> {
-    let events =
-        is_of_waits.contains(&true).then(|| is_of_waits.into_iter().map(|tells| !tells).collect());
-    let filter = Filter { events, ..Filter::default() };
-    let running = symbolizer.running_kernel();
-    let collected = {
-        let unwinder = symbolizer.unwinder();
-        let unwinding = Unwinding { unwinder: &unwinder, running: &running };
-        let apart = GroupBy { chains: true, ..GroupBy::default() };
-        let counting = Counting { apart, filter };
-        Collected::read(&mut reader, counting, available_threads(), Some(unwinding))?
-    };
-    for (pid, dump) in collected.jit_dumps() {
-        symbolizer.add_jit_dump(*pid, dump.clone());
-    }
-    let resolve =
-        &mut |requests: &[pmuscope_symbols::Request<'_>]| symbolizer.resolve_all(requests);
-    Ok(collected.profile(&reader, &running, PROFILE, resolve)?)
+    Ok(symbolizer)
 }
 
 /// What names the files of an import: the recording's bytes, and what was said of it.

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)] // clippy takes helpers of a test binary for no tests
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
@@ -199,7 +199,7 @@ fn waits_are_recorded_now_and_then_and_delivered_with_their_stacks() {
     let site = Site::new("bin_seconds = 1\noff_cpu = { seconds = 1, every_seconds = 2 }");
     let _sleeps = Busy::running("while :; do sleep 0.02; done");
     let running = Running::start(&site, site.agent(&[]));
-    running.wait_for("waits", |printed| printed.matches("off-CPU: ").count() >= 2);
+    running.wait_for("waits", |printed| printed.matches("\noff_cpu: ").count() >= 2);
     let printed = running.end();
     site.has_nothing_waiting();
     let waits =
@@ -224,9 +224,119 @@ fn waits_are_recorded_now_and_then_and_delivered_with_their_stacks() {
     let recorded = rows(&site.table("sink", "intervals"), ["event", "recorded_us"]);
     let recorded = recorded.iter().filter(|row| row[0] == "off-cpu:blocked");
     let recorded: i64 = recorded.map(|row| row[1].parse::<i64>().unwrap()).sum();
-    let mean = recorded / printed.matches("off-CPU: ").count() as i64;
+    let mean = recorded / printed.matches("\noff_cpu: ").count() as i64;
     assert!((300_000..2_000_000).contains(&mean), "{mean} µs: {printed}");
     assert!(sum(&site.table("sink", "agent"), "off_cpu_rss_bytes") > 0);
+}
+
+/// Two services in cgroups of their own, one that only computes, one that starts processes, each of which faults its pages in.
+/// The hierarchy is mounted anew, where only the agent and they see it.
+#[test]
+fn counts_of_services_are_those_of_their_cgroups() {
+    let needed = need::root().or_else(need::machine_sampling);
+    skip_unless!(needed.or_else(need::mount_namespaces));
+    let site = Site::new("bin_seconds = 2\ncounts = { seconds = 2, every_seconds = 3600 }");
+    let mount = site.folder.path().join("cgroups");
+    fs::create_dir(&mount).unwrap();
+    let script = "mount -t cgroup2 none \"$1\" || exit 77
+        run() { mkdir \"$1\" && sh -c \"echo \\$\\$ > '$1/cgroup.procs'; while :; do $2; done\" & }
+        computes=$1/pmuscope-computes-$$.service; starts=$1/pmuscope-starts-$$.service; shift
+        run \"$computes\" :; run \"$starts\" 'sh -c :'
+        until grep -q . \"$computes/cgroup.procs\" && grep -q . \"$starts/cgroup.procs\"; do sleep 0.01; done
+        \"$@\"; status=$?
+        for cgroup in \"$computes\" \"$starts\"; do
+            until rmdir \"$cgroup\" 2>/dev/null; do kill -KILL $(cat \"$cgroup/cgroup.procs\") 2>/dev/null; done
+        done
+        exit $status";
+    let agent = site.agent(&["--once"]);
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", script, "sh"]).arg(&mount).arg(agent.get_program());
+    let output = command.args(agent.get_args()).stdin(Stdio::null()).output().unwrap();
+    if output.status.code() == Some(77) {
+        eprintln!("skipped: cgroup2 cannot be mounted here");
+        return;
+    }
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && printed.contains("\ncounts: "), "{printed}");
+    let columns = ["service", "event", "count", "cpu_us", "all_cpu_us", "event_set"];
+    let counts = rows(&site.table("sink", "counts"), columns);
+    let of = |service: &str, event: &str| -> [i64; 2] {
+        let is_it = |row: &&[String; 6]| {
+            row[0].starts_with(&format!("pmuscope-{service}-")) && row[1] == event
+        };
+        let found = counts.iter().find(is_it).unwrap_or_else(|| panic!("{event}: {counts:?}"));
+        [2, 3].map(|column| found[column].parse().unwrap())
+    };
+    let [faults, computes_us] = of("computes", "page-faults");
+    let [many_faults, starts_us] = of("starts", "page-faults");
+    assert!(computes_us > 100_000 && starts_us > 100_000, "{counts:?}");
+    // A loop of a shell touches nothing new; a process that starts faults in some hundred pages.
+    assert!(many_faults > 1000 && many_faults > 100 * faults, "{counts:?}");
+    assert!(of("starts", "context-switches")[0] > 10, "{counts:?}");
+    // Software events are never multiplexed.
+    assert!(counts.iter().filter(|row| row[5].contains("page-faults")).all(|row| row[3] == row[4]));
+    let intervals =
+        rows(&site.table("sink", "intervals"), ["event", "samples", "lost", "recorded_us"]);
+    let counted: Vec<_> = intervals.iter().filter(|row| row[0] == "counts").collect();
+    let sum =
+        |column: usize| counted.iter().map(|row| row[column].parse::<i64>().unwrap()).sum::<i64>();
+    assert!(sum(1) >= 2 && sum(2) == 0, "{intervals:?}");
+    // Two seconds, and what it takes to open and to read.
+    assert!((2_000_000..4_000_000).contains(&sum(3)), "{intervals:?}");
+}
+
+/// This machine has one node, or no PMU: what is missing is said in the line of the bin, and is no failure.
+#[test]
+fn what_a_machine_lacks_is_said_and_the_rest_goes_on() {
+    skip_unless!(need::root().or_else(need::machine_sampling));
+    let site = Site::new("bin_seconds = 1\nwindows = { seconds = 1 }\nlocality = { seconds = 1 }");
+    let printed = site.once();
+    let nodes = fs::read_dir("/sys/devices/system/node").unwrap();
+    let is_node =
+        |name: &str| name.strip_prefix("node").is_some_and(|id| id.parse::<u32>().is_ok());
+    let nodes =
+        nodes.filter(|entry| is_node(&entry.as_ref().unwrap().file_name().to_string_lossy()));
+    if nodes.count() == 1 {
+        assert!(
+            printed.contains("\nlocality: not measured: this machine has one NUMA node"),
+            "{printed}"
+        );
+    } else {
+        assert!(printed.contains("\nlocality: ") && !printed.contains("not measured"), "{printed}");
+    }
+    if need::cycles().is_some() {
+        assert!(printed.contains("\nwindows: not measured: no hardware PMU"), "{printed}");
+    }
+    assert!(!printed.contains("warning"), "{printed}");
+    assert!(sum(&site.table("sink", "intervals"), "recorded_us") >= 1_000_000, "{printed}");
+    site.has_nothing_waiting();
+}
+
+/// Each stack is in the folder of the day once, with the first bin that has it.
+#[test]
+fn stacks_are_delivered_once_a_day() {
+    skip_unless!(need::root().or_else(need::machine_sampling));
+    let site = Site::new("bin_seconds = 1");
+    let _busy = Busy::start();
+    let running = Running::start(&site, site.agent(&[]));
+    running.wait_for("bins", |printed| printed.matches(" samples, ").count() >= 4);
+    running.end();
+    let samples = rows(&site.table("sink", "samples"), ["stack_id"]);
+    let hit: BTreeSet<&String> = samples.iter().map(|[id]| id).collect();
+    let stacks = rows(&site.table("sink", "stacks"), ["stack_id"]);
+    assert_eq!(hit, stacks.iter().map(|[id]| id).collect(), "every stack of a sample is there");
+    // One that is there again, in a later bin, has more names than before.
+    let mut named: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+    for file in site.table("sink", "frames") {
+        let mut of_file: BTreeMap<String, usize> = BTreeMap::new();
+        for [id, function] in rows(&[file], ["stack_id", "function"]) {
+            *of_file.entry(id).or_default() += usize::from(!function.is_empty());
+        }
+        of_file.into_iter().for_each(|(id, count)| named.entry(id).or_default().push(count));
+    }
+    assert!(named.values().all(|counts| counts.is_sorted_by(|a, b| a < b)), "{named:?}");
+    let again = samples.len() - hit.len();
+    assert!(again > 0, "no stack was hit in two bins");
 }
 
 #[test]

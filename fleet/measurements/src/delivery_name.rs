@@ -7,22 +7,25 @@ use pmuscope_dataset::file_name;
 /// The name of the files of a delivery: `web-1-8f3a90c2-00000000012345678901`. Names rise with time, and differ even if the
 /// wall clock is set back.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct DeliveryName(String);
+pub struct DeliveryName(String);
 
 impl DeliveryName {
     /// What a host recorded until `end_ns` of its monotonic clock.
-    pub(crate) fn new(host: &str, boot: Option<&str>, end_ns: u64) -> Self {
+    #[must_use]
+    pub fn new(host: &str, boot: Option<&str>, end_ns: u64) -> Self {
         let boot = boot.map_or("-", |id| id.split('-').next().unwrap_or("-"));
         Self(format!("{}-{boot}-{end_ns:020}", file_name(host)))
     }
 
     /// The same of something that is recorded beside bins.
-    pub(crate) fn of(self, what: &str) -> Self {
+    #[must_use]
+    pub fn of(self, what: &str) -> Self {
         Self(format!("{}-{what}", self.0))
     }
 
     /// The id of the delivery.
-    pub(crate) fn batch(&self) -> i64 {
+    #[must_use]
+    pub fn batch(&self) -> i64 {
         let mut first = [0; 8];
         first.copy_from_slice(&blake3::hash(self.0.as_bytes()).as_bytes()[..8]);
         i64::from_be_bytes(first)

@@ -1,92 +1,61 @@
-//! Where threads wait, for some seconds: the part of an agent that runs as a process of its own.
+//! Where threads wait, for some seconds.
 //!
 //! ```text
-//!  recorder::record ─► waits.data, bounded ─► Waits ─► rows ─► files in the folder that was asked for
-//!  /proc/PID/cgroup, read all the time ───────────────┘
+//!  recorder::record ─► recording, bounded ─► Waits ─► rows ─► files in the folder that was asked for
+//!  /proc/PID/cgroup, read all the time ────────────────┘
 //! ```
-//! Every switch of the machine is a record, so this is too expensive for all the time. What takes memory, names above all, is
-//! gone with the process.
+//! Every switch of the machine is a record, so this is too expensive for all the time.
 
 use std::fs;
-use std::os::fd::AsFd as _;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
-use pmuscope_counters::Host;
-use pmuscope_dataset::{Dataset, ImportOrigin, PROFILE, wait_rows};
+use pmuscope_dataset::{PROFILE, wait_rows};
 use pmuscope_events::{CallGraph, EventError, MachineCatalog};
 use pmuscope_machine::{Machine, Target};
 use pmuscope_perfdata::reader::RecordingFile;
 use pmuscope_profile::Filter;
 use pmuscope_profile::waits::Waits;
-use pmuscope_recorder::{Deadline, EndReason, RecordOptions, Signals, Summary, off_cpu, record};
+use pmuscope_recorder::{RecordOptions, off_cpu};
 use pmuscope_symbols::{Options as SymbolOptions, Symbolizer};
+use pmuscope_text::number;
 
-use crate::agent::{AgentError, own_status};
-use crate::config::AgentConfig;
-use crate::delivery_name::DeliveryName;
-use crate::service::Services;
+use crate::config::OffCpuConfig;
+use crate::error::MeasurementError;
+use crate::measurement::{Measured, Scene};
+use crate::record::{path, record_for};
+use crate::services::Services;
 
-/// How often processes are asked what they belong to.
-const READ_EVERY: Duration = Duration::from_millis(200);
-/// The recording, until it has been read.
-const RECORDING: &str = "waits.data";
-
-/// What was recorded.
-#[derive(Debug, Clone, PartialEq)]
-pub struct OffCpuSummary {
-    /// Waits.
-    pub waits: u64,
-    /// For so long, seconds: less than was asked for if the recording became too large.
-    pub seconds: f64,
-    /// Records that were lost.
-    pub lost: u64,
-    /// Largest memory of this process, bytes.
-    pub peak_rss_bytes: Option<i64>,
-    /// What changes the reading.
-    pub notes: Vec<String>,
-}
-
-/// Records where threads wait, as `config` says, and writes the rows as a dataset into the folder `into`, which nobody else
-/// uses.
-///
-/// # Errors
-/// [`AgentError`].
-pub fn record_off_cpu(config: &AgentConfig, into: &Path) -> Result<OffCpuSummary, AgentError> {
-    let failed = |source| AgentError::Io { path: into.to_owned(), source };
-    fs::create_dir_all(into).map_err(failed)?;
-    let machine = Machine::host();
-    let (options, without_wakers) = options(config, &machine, &into.join(RECORDING))?;
-    let mut services = Services::new(Machine::host(), config.version.as_deref().map(Arc::from));
-    let summary = record_beside(config, &options, &machine, &mut services)?;
+/// Records where threads wait, and writes the rows.
+pub(crate) fn measure(
+    config: &OffCpuConfig,
+    scene: &Scene<'_>,
+) -> Result<Measured, MeasurementError> {
+    let (options, without_wakers) = options(config, &scene.machine, &path(scene))?;
+    let mut services = scene.services();
+    let early = record_for(config.seconds, &options, scene, &mut services, "off_cpu.max_mib")?;
     let recording = RecordingFile::open(&options.output)?;
     let mut symbolizer = Symbolizer::new(SymbolOptions { inlined: false });
     let waits = Waits::read(&recording, Filter::default(), PROFILE, &mut symbolizer)?;
-    write(config, &machine, &waits, &services, into)?;
-    fs::remove_file(&options.output).map_err(failed)?;
+    write(scene, &waits, &services)?;
+    fs::remove_file(&options.output)
+        .map_err(|source| MeasurementError::Io { path: options.output.clone(), source })?;
     let wakers = without_wakers.map(|error| format!("wakers are not recorded: {error}"));
-    let end = match summary.ended {
-        EndReason::Interrupted => None,
-        EndReason::MaxSize(_) => Some("it ended early, at off_cpu.max_mib".to_owned()),
-        other => Some(other.to_string()),
-    };
-    Ok(OffCpuSummary {
-        waits: waits.by_kind.iter().map(|sums| sums.waits).sum(),
-        seconds: waits.profile.duration_s.unwrap_or_default(),
-        lost: waits.profile.lost.count,
-        peak_rss_bytes: own_status("VmHWM:"),
-        notes: wakers.into_iter().chain(end).collect(),
-    })
+    let all: u64 = waits.by_kind.iter().map(|sums| sums.waits).sum();
+    let text = format!(
+        "{} in {}, {} lost",
+        number::counted(all, "wait"),
+        number::duration(waits.profile.duration_s.unwrap_or_default()),
+        number::counted(waits.profile.lost.count, "record"),
+    );
+    Ok(Measured { text, notes: wakers.into_iter().chain(early).collect() })
 }
 
 /// What is recorded, and why there are no wakers where they are missing.
 fn options(
-    config: &AgentConfig,
+    config: &OffCpuConfig,
     machine: &Machine,
     output: &Path,
-) -> Result<(RecordOptions, Option<EventError>), AgentError> {
+) -> Result<(RecordOptions, Option<EventError>), MeasurementError> {
     let catalog = MachineCatalog::new(machine)?;
     let switches = off_cpu::switches(&catalog, Some(CallGraph::FramePointer))?;
     let (wakeups, without_wakers) = match off_cpu::wakeups(&catalog) {
@@ -95,62 +64,17 @@ fn options(
     };
     let options = RecordOptions {
         of_all: wakeups.into_iter().collect(),
-        max_size: config.off_cpu.map(|off_cpu| off_cpu.max_mib << 20),
+        max_size: Some(config.max_mib << 20),
         ..RecordOptions::new(Target::System, vec![switches], output.to_owned())
     };
     Ok((options, without_wakers))
 }
 
-/// Records for as long as was asked for, and reads meanwhile what processes belong to.
-fn record_beside(
-    config: &AgentConfig,
-    options: &RecordOptions,
-    machine: &Machine,
-    services: &mut Services,
-) -> Result<Summary, AgentError> {
-    let length = Duration::from_secs(config.off_cpu.unwrap_or_default().seconds);
-    let deadline = Deadline::new(None, Some(length))
-        .map_err(|source| AgentError::Io { path: options.output.clone(), source })?;
-    let over = AtomicBool::new(false);
-    std::thread::scope(|threads| {
-        threads.spawn(|| {
-            while !over.load(Ordering::Relaxed) {
-                services.read_new();
-                std::thread::sleep(READ_EVERY);
-            }
-        });
-        // Also where recording panics: nobody else would end the thread.
-        let _over = SetAtEnd(&over);
-        let signals = Signals { stop: deadline.as_fd(), switch: None };
-        Ok(record(options, &Host, machine, signals)?)
-    })
-}
-
-/// Sets a flag when it goes.
-struct SetAtEnd<'a>(&'a AtomicBool);
-
-impl Drop for SetAtEnd<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
 /// Writes the rows.
-fn write(
-    config: &AgentConfig,
-    machine: &Machine,
-    waits: &Waits,
-    services: &Services,
-    into: &Path,
-) -> Result<(), AgentError> {
+fn write(scene: &Scene<'_>, waits: &Waits, services: &Services) -> Result<(), MeasurementError> {
     let info = waits.profile.info().cloned().unwrap_or_default();
-    let host: Arc<str> = config.host.as_deref().unwrap_or(&info.machine.hostname).into();
     let end = info.started_clock_ns.saturating_add((info.duration_s * 1e9) as u64);
-    let name = DeliveryName::new(&host, machine.boot_id().as_deref(), end).of("off-cpu");
-    let origin =
-        ImportOrigin { host: Some(host), started: None, bin: config.bin(), batch: name.batch() };
-    let mut rows = wait_rows(waits, &origin, &|task| services.identity(task))?;
-    rows.label(&config.labels()?);
-    let Some(when) = rows.hosts.first().map(|host| host.seen) else { return Ok(()) };
-    Ok(Dataset::new(into).write_all(rows, when, &name.to_string())?)
+    let (name, origin) = scene.origin("off-cpu", &info.machine.hostname, end);
+    let rows = wait_rows(waits, &origin, &|task| services.identity(task))?;
+    scene.write(rows, &name)
 }

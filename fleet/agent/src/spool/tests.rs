@@ -65,6 +65,7 @@ fn bin(spool: &Spool, number: i64, samples: i64) {
         frequency_hz: Some(100),
         unpushed_samples: None,
         off_cpu_rss_bytes: None,
+        measurement_rss_bytes: None,
         batch: number,
     };
     let rows = Rows {
@@ -173,14 +174,14 @@ fn a_full_spool_drops_the_oldest_samples_and_counts_them() {
     let all = spool.waiting().unwrap();
     drop(spool);
     let full = Spool::open(root.path(), all.bytes - 1).unwrap();
-    assert_eq!(full.shrink().unwrap(), 100);
+    assert_eq!(full.shrink().unwrap(), Some(100));
     let rest = full.waiting().unwrap();
     assert_eq!(all.files - rest.files, 3, "samples, services and stacks of one bin");
     assert!(rest.bytes < all.bytes);
-    assert_eq!(full.shrink().unwrap(), 0);
+    assert_eq!(full.shrink().unwrap(), None);
     drop(full);
     let tiny = Spool::open(root.path(), 1).unwrap();
-    assert_eq!(tiny.shrink().unwrap(), 100);
+    assert_eq!(tiny.shrink().unwrap(), Some(100));
     assert_eq!(tables(root.path()), ["agent".to_owned(), "intervals".to_owned()].into());
 }
 

@@ -1,14 +1,20 @@
-//! What a process belongs to, by its cgroup.
+//! What a process belongs to: its service, version, unit, container and pod.
 //!
 //! ```text
-//!  /system.slice/redis.service                                  unit redis.service, service redis
-//!  /system.slice/docker-<64 hex>.scope                          container
-//!  /kubepods.slice/…/kubepods-pod<UID>.slice/cri-containerd-<64 hex>.scope     pod (underscores are hyphens), container
-//!  /kubepods/burstable/pod<UID>/<64 hex>                        pod, container
+//!  /proc/PID/cgroup ─► CgroupIdentity ─► unit, container, pod
+//!  runtime's files ──► ContainerNames ─► name of the container
+//!  /proc/PID/exe ────► ProgramVersions ─► version
+//!
+//!  service: name of the unit, else of the container, else of the process; __other__ beyond 1,000 of a bin
 //! ```
-//! The paths are conventions of systemd, Docker, containerd, CRI-O, Podman and the kubelet; a cgroup that follows none of
-//! them says nothing, and its processes are services by their names.
+//! Processes are read soon after they began, and again at the end of each bin: by then the shell that was seen first runs
+//! its program.
 
+mod cgroup_identity;
+mod container_names;
+mod versions;
+
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -16,64 +22,15 @@ use pmuscope_dataset::TaskIdentity;
 use pmuscope_machine::Machine;
 use pmuscope_profile::aggregate::Task;
 
-/// Hexadecimal digits of a container's id at least.
-const ID: usize = 32;
+pub use cgroup_identity::CgroupIdentity;
 
-/// What the path of a cgroup says.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct CgroupIdentity {
-    /// Unit of systemd.
-    pub unit: Option<Arc<str>>,
-    /// Id of the container.
-    pub container: Option<Arc<str>>,
-    /// UID of the Kubernetes pod.
-    pub pod: Option<Arc<str>>,
-}
+use self::container_names::ContainerNames;
+use self::versions::{FileStamp, ProgramVersions};
 
-impl CgroupIdentity {
-    /// Of a path of the unified hierarchy.
-    #[must_use]
-    pub fn of(path: &str) -> Self {
-        let mut found = Self::default();
-        for part in path.split('/') {
-            if let Some(id) = container(part) {
-                found.container = Some(id.into());
-            } else if let Some(uid) = pod(part) {
-                found.pod = Some(uid.into());
-            } else if part.ends_with(".service") || part.ends_with(".scope") {
-                found.unit = Some(part.into());
-            }
-        }
-        found
-    }
-
-    /// The name of the unit, if it is a service of the system.
-    fn service(&self) -> Option<&str> {
-        let name = self.unit.as_deref()?.strip_suffix(".service")?;
-        // The manager of a user's session: what runs in it is many things.
-        (!name.starts_with("user@")).then_some(name)
-    }
-}
-
-/// `docker-<id>.scope`, `<id>`.
-fn container(part: &str) -> Option<&str> {
-    let name = part.strip_suffix(".scope").unwrap_or(part);
-    let id = name.rsplit_once('-').map_or(name, |(_, id)| id);
-    (id.len() >= ID && id.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(id)
-}
-
-/// `pod<UID>`, `kubepods-burstable-pod<UID>.slice`.
-fn pod(part: &str) -> Option<String> {
-    let name = part.strip_suffix(".slice").unwrap_or(part);
-    let uid = match name.strip_prefix("pod") {
-        Some(uid) => uid,
-        None => name.strip_prefix("kubepods")?.split_once("-pod")?.1,
-    };
-    let is_uid = |uid: &str| {
-        uid.len() >= ID && uid.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
-    };
-    Some(uid.replace('_', "-")).filter(|uid| is_uid(uid))
-}
+/// Services of a host and bin at most: names of processes can be anything.
+const MOST_SERVICES: usize = 1000;
+/// The service of all others.
+const OTHER: &str = "__other__";
 
 /// Processes that were seen, and what they belong to: those of the current bin, and those that still run.
 #[derive(Debug)]
@@ -81,21 +38,33 @@ pub struct Services {
     machine: Machine,
     version: Option<Arc<str>>,
     known: BTreeMap<i32, SeenProcess>,
+    containers: ContainerNames,
+    versions: ProgramVersions,
+    /// Services of this bin.
+    named: RefCell<BTreeSet<Arc<str>>>,
 }
 
 /// A process that was seen.
 #[derive(Debug, Clone, Default)]
 struct SeenProcess {
     cgroup: CgroupIdentity,
-    /// Its name when it was seen first, which is that of the shell if that has not run the program yet.
+    /// Path of its cgroup, where that says something.
+    path: Option<Arc<str>>,
+    /// Name of its container.
+    container_name: Option<Arc<str>>,
     name: Option<Arc<str>>,
+    program: Option<FileStamp>,
+    version: Option<Arc<str>>,
 }
 
 impl Services {
-    /// None yet. All services have this version, where there is one.
+    /// None yet. All services have this version, where there is one; otherwise that of their program.
     #[must_use]
     pub fn new(machine: Machine, version: Option<Arc<str>>) -> Self {
-        Self { machine, version, known: BTreeMap::new() }
+        let containers = ContainerNames::new(machine.root());
+        let versions = ProgramVersions::new(machine.root());
+        let (known, named) = (BTreeMap::new(), RefCell::default());
+        Self { machine, version, known, containers, versions, named }
     }
 
     /// Reads what new processes belong to. A process that begins and ends between two calls stays
@@ -106,14 +75,41 @@ impl Services {
             if !self.known.contains_key(&pid)
                 && let Some(path) = self.machine.cgroup_path(id)
             {
-                let (cgroup, name) = (CgroupIdentity::of(&path), self.process_name(id));
-                self.known.insert(pid, SeenProcess { cgroup, name });
+                let cgroup = CgroupIdentity::of(&path);
+                let path = cgroup.is_known().then(|| Arc::from(path));
+                let mut seen = SeenProcess { cgroup, path, ..SeenProcess::default() };
+                self.read_process(id, &mut seen);
+                self.known.insert(pid, seen);
             }
         }
     }
 
-    /// Forgets processes that have ended: their numbers will be given to others.
+    /// Reads again what processes run and how they are called now; those that have ended stay as they were.
+    pub fn read_again(&mut self) {
+        let mut known = std::mem::take(&mut self.known);
+        for (&pid, seen) in &mut known {
+            self.read_process(pid.unsigned_abs(), seen);
+        }
+        self.known = known;
+    }
+
+    fn read_process(&mut self, pid: u32, seen: &mut SeenProcess) {
+        if let Some(name) = self.process_name(pid) {
+            seen.name = Some(name);
+        }
+        if let (Some(id), None) = (&seen.cgroup.container, &seen.container_name) {
+            seen.container_name = self.containers.of(id);
+        }
+        let program = FileStamp::of_process(self.machine.root(), pid);
+        if self.version.is_none() && program.is_some() && program != seen.program {
+            seen.version = program.and_then(|program| self.versions.of(pid, program));
+            seen.program = program;
+        }
+    }
+
+    /// Forgets processes that have ended: their numbers will be given to others. The next bin begins.
     pub fn forget_ended(&mut self) {
+        self.named.get_mut().clear();
         let Ok(running) = self.machine.processes() else { return };
         let running: BTreeSet<u32> = running.into_iter().collect();
         self.known.retain(|&pid, _| u32::try_from(pid).is_ok_and(|pid| running.contains(&pid)));
@@ -126,26 +122,57 @@ impl Services {
         task.pid.is_none_or(|pid| pid <= 0 || self.known.contains_key(&pid))
     }
 
+    /// The cgroups that say something, with what most of them say: what their first process belongs to.
+    #[must_use]
+    pub fn cgroups(&self) -> BTreeMap<Arc<str>, TaskIdentity> {
+        let mut cgroups = BTreeMap::new();
+        for (&pid, seen) in &self.known {
+            if let Some(path) = &seen.path {
+                let identity = || self.identity_of(pid.unsigned_abs());
+                cgroups.entry(Arc::clone(path)).or_insert_with(identity);
+            }
+        }
+        cgroups
+    }
+
+    /// What a process belongs to that was read before.
+    #[must_use]
+    pub fn identity_of(&self, pid: u32) -> TaskIdentity {
+        self.seen_identity(i32::try_from(pid).ok(), &"-".into())
+    }
+
+    /// What a thread's process belongs to; where that was not read, the thread's name says it.
+    #[must_use]
+    pub fn identity(&self, task: &Task) -> TaskIdentity {
+        self.seen_identity(task.pid, &task.command)
+    }
+
+    fn seen_identity(&self, pid: Option<i32>, thread: &Arc<str>) -> TaskIdentity {
+        let seen = pid.and_then(|pid| self.known.get(&pid)).cloned().unwrap_or_default();
+        let SeenProcess { cgroup, container_name, name, version, .. } = seen;
+        let named = match cgroup.service().map(Arc::from).or(container_name) {
+            Some(service) => TaskIdentity::of_service(service),
+            None => TaskIdentity::of_thread(&name.unwrap_or_else(|| Arc::clone(thread))),
+        };
+        let CgroupIdentity { unit, container, pod } = cgroup;
+        let version = self.version.clone().or(version);
+        let identity = TaskIdentity { version, unit, container, pod, ..named };
+        if self.has_room(&identity.service) {
+            identity
+        } else {
+            TaskIdentity::of_service(OTHER.into())
+        }
+    }
+
+    /// Whether a service is one of those that this bin has room for.
+    fn has_room(&self, service: &Arc<str>) -> bool {
+        let mut named = self.named.borrow_mut();
+        named.contains(service) || named.len() < MOST_SERVICES && named.insert(Arc::clone(service))
+    }
+
     fn process_name(&self, pid: u32) -> Option<Arc<str>> {
         let leader = self.machine.task(pid, pid).ok()?;
         Some(String::from_utf8_lossy(&leader.comm).into())
-    }
-
-    /// What a thread's process belongs to: without a unit, the name that the process has now, or had when it was seen.
-    #[must_use]
-    pub fn identity(&self, task: &Task) -> TaskIdentity {
-        let seen = task.pid.and_then(|pid| self.known.get(&pid)).cloned().unwrap_or_default();
-        let SeenProcess { cgroup: known, name } = seen;
-        let named = match known.service() {
-            Some(service) => TaskIdentity::of_service(service.into()),
-            None => {
-                let pid = task.pid.and_then(|pid| u32::try_from(pid).ok()).filter(|pid| *pid > 0);
-                let name = pid.and_then(|pid| self.process_name(pid)).or(name);
-                TaskIdentity::of_thread(&name.unwrap_or_else(|| Arc::clone(&task.command)))
-            }
-        };
-        let CgroupIdentity { unit, container, pod } = known;
-        TaskIdentity { version: self.version.clone(), unit, container, pod, ..named }
     }
 }
 
@@ -153,43 +180,8 @@ impl Services {
 mod tests {
     use super::*;
 
-    const HEX: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
-
-    fn of(path: &str) -> [Option<String>; 3] {
-        let CgroupIdentity { unit, container, pod } = CgroupIdentity::of(&path.replace("HEX", HEX));
-        [unit, container, pod].map(|text| text.map(|text| text.to_string()))
-    }
-
-    fn some(text: &str) -> Option<String> {
-        Some(text.to_owned())
-    }
-
-    #[test]
-    fn paths_of_systemd_containers_and_pods() {
-        assert_eq!(of("/"), [None, None, None]);
-        assert_eq!(of("/system.slice/redis.service"), [some("redis.service"), None, None]);
-        assert_eq!(
-            of("/user.slice/user-1000.slice/session-2.scope"),
-            [some("session-2.scope"), None, None]
-        );
-        for path in
-            ["/system.slice/docker-HEX.scope", "/docker/HEX", "/machine.slice/libpod-HEX.scope"]
-        {
-            assert_eq!(of(path), [None, some(HEX), None], "{path}");
-        }
-        let uid = "b9f2c7a4-0d3e-4b6f-8a1c-5e7d9f0b2c4a";
-        let systemd = uid.replace('-', "_");
-        for path in [
-            format!(
-                "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{systemd}.slice/cri-containerd-HEX.scope"
-            ),
-            format!("/kubepods.slice/kubepods-pod{systemd}.slice/crio-HEX.scope"),
-            format!("/kubepods/besteffort/pod{uid}/HEX"),
-        ] {
-            assert_eq!(of(&path), [None, some(HEX), some(uid)], "{path}");
-        }
-        // Neither a pod nor a container.
-        assert_eq!(of("/kubepods.slice/podcast-abc"), [None, None, None]);
+    fn task(command: &str, pid: Option<i32>) -> Task {
+        Task { command: command.into(), pid, tid: None }
     }
 
     /// A process of this machine: while it runs, after its end, and one that nobody has seen.
@@ -198,9 +190,11 @@ mod tests {
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let pid = i32::try_from(child.id()).unwrap();
         let mut services = Services::new(Machine::host(), Some("1.3".into()));
-        let task = |pid| Task { command: "a/thread".into(), pid: Some(pid), tid: None };
+        let task = |pid| task("a/thread", Some(pid));
         assert!(!services.knows(&task(pid)));
         services.read_new();
+        // By now it surely runs its program.
+        services.read_again();
         assert!(services.knows(&task(pid)));
         let running = services.identity(&task(pid));
         let expected = running.unit.as_deref().and_then(|unit| unit.strip_suffix(".service"));
@@ -208,6 +202,7 @@ mod tests {
         assert_eq!(running.version.as_deref(), Some("1.3"));
         child.kill().unwrap();
         child.wait().unwrap();
+        services.read_again();
         assert_eq!(services.identity(&task(pid)), running);
         services.forget_ended();
         assert!(!services.knows(&task(pid)));
@@ -215,13 +210,42 @@ mod tests {
     }
 
     #[test]
-    fn a_service_is_named_by_its_unit_and_others_by_their_threads() {
-        let service = |path: &str| CgroupIdentity::of(path).service().map(str::to_owned);
-        assert_eq!(service("/system.slice/redis.service"), some("redis"));
-        assert_eq!(service("/user.slice/user-0.slice/session-1.scope"), None);
-        assert_eq!(service("/user.slice/user-1000.slice/user@1000.service"), None);
-        // A user's own service is one.
-        let own = "/user.slice/user-1000.slice/user@1000.service/app.slice/sync.service";
-        assert_eq!(service(own), some("sync"));
+    fn names_of_processes_cannot_make_services_without_end() {
+        let services = Services::new(Machine::host(), None);
+        let of = |number: usize| services.identity(&task(&format!("worker-{number}"), None));
+        for number in 0..MOST_SERVICES {
+            assert_eq!(&*of(number).service, format!("worker-{number}"));
+        }
+        assert_eq!(&*of(MOST_SERVICES).service, "__other__");
+        assert_eq!(&*of(5).service, "worker-5", "those that are known stay");
+    }
+
+    /// Two processes of a container that has a name, and one of a unit: by the folders that they have in a machine's copy.
+    #[test]
+    fn containers_and_units_name_services_and_cgroups_are_known_by_their_path() {
+        let root = tempfile::tempdir().unwrap();
+        let id = "ab".repeat(32);
+        let write = |path: String, text: &str| {
+            let path = root.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        write("proc/self/mounts".into(), "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n");
+        let docker = format!("/system.slice/docker-{id}.scope");
+        for (pid, path) in
+            [(7, &*docker), (8, &*docker), (9, "/system.slice/redis.service"), (10, "/")]
+        {
+            write(format!("proc/{pid}/cgroup"), &format!("0::{path}\n"));
+        }
+        write(format!("var/lib/docker/containers/{id}/config.v2.json"), r#"{"Name": "/shop"}"#);
+        let mut services = Services::new(Machine::at(root.path()), None);
+        services.read_new();
+        let names: Vec<String> =
+            [7, 8, 9].map(|pid| services.identity_of(pid).service.to_string()).into();
+        assert_eq!(names, ["shop", "shop", "redis"]);
+        let cgroups = services.cgroups();
+        let paths: Vec<&str> = cgroups.keys().map(|path| &**path).collect();
+        assert_eq!(paths, [&*docker, "/system.slice/redis.service"]);
+        assert_eq!(cgroups[&*docker].container.as_deref(), Some(&*id));
     }
 }
