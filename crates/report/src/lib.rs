@@ -55,8 +55,9 @@ pub use events::{Here, ListView};
 pub use flame::{Flame, FlameLimits, FlatRow, Frame, Legend, Painter, Tint, flame_svg};
 pub use fleet::{
     AnyColumn, AnyTable, AnyValues, FleetChange, FleetCounted, FleetDiffView, FleetHead, FleetHost,
-    FleetHostsView, FleetMetricCell, FleetMetricColumn, FleetMetricsRow, FleetMetricsView,
-    FleetShare, FleetSharesView, FleetSide, FleetWaitRow, FleetWaitsView,
+    FleetHostsView, FleetLocalityRow, FleetLocalityView, FleetMetricCell, FleetMetricColumn,
+    FleetMetricsOf, FleetMetricsRow, FleetMetricsView, FleetShare, FleetSharesView, FleetSide,
+    FleetWaitRow, FleetWaitsView,
 };
 pub use guests::guests_text;
 pub use html::{Fact, PageLimits, Summary, html_page};

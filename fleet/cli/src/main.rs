@@ -6,6 +6,7 @@ mod agent;
 mod diff;
 mod hosts;
 mod import;
+mod locality;
 mod metrics;
 mod select;
 mod shares;
@@ -63,8 +64,10 @@ enum FleetCommand {
     Report(shares::ReportArgs),
     /// Compare two versions, or any two sides, function by function
     Diff(diff::Args),
-    /// Show CPI, misses and other metrics of functions, from windows of counters
+    /// Show CPI, misses and other metrics of functions, or of services
     Metrics(metrics::Args),
+    /// Show how much memory is local to the threads that use it, by service or host
+    Locality(locality::Args),
     /// Show what threads wait for, how many at a time, and for how long
     Waits(waits::Args),
     /// Show what was recorded of each host, and what is missing
@@ -97,6 +100,7 @@ fn main() -> ExitCode {
         FleetCommand::Report(args) => shares::report(args),
         FleetCommand::Diff(args) => diff::run(args),
         FleetCommand::Metrics(args) => metrics::run(args),
+        FleetCommand::Locality(args) => locality::run(args),
         FleetCommand::Waits(args) => waits::run(args),
         FleetCommand::Hosts(args) => hosts::run(args),
         FleetCommand::Sql(args) => sql::run(args),

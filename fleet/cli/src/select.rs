@@ -4,7 +4,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use pmuscope_console::exit::bad_input;
-use pmuscope_dataset::{DatasetLocation, Labels, Timestamp, WINDOWS_EVENT};
+use pmuscope_dataset::{
+    COUNTS_EVENT, DatasetLocation, LOCALITY_EVENT, Labels, Timestamp, WINDOWS_EVENT,
+};
 use pmuscope_query::{
     ChosenEvent, ColumnFilter, Coverage, Engine, Fleet, Selection, choose_event, values,
 };
@@ -203,12 +205,12 @@ impl OpenedDataset {
 
     /// What an answer about the event is made of.
     fn counted(&self) -> FleetCounted {
-        if self.chosen.is_off_cpu() {
-            FleetCounted::Waits
-        } else if self.chosen.event.as_deref() == Some(WINDOWS_EVENT) {
-            FleetCounted::Windows
-        } else {
-            FleetCounted::Samples
+        match self.chosen.event.as_deref() {
+            _ if self.chosen.is_off_cpu() => FleetCounted::Waits,
+            Some(WINDOWS_EVENT) => FleetCounted::Windows,
+            Some(COUNTS_EVENT) => FleetCounted::Cgroups,
+            Some(LOCALITY_EVENT) => FleetCounted::Processes,
+            _ => FleetCounted::Samples,
         }
     }
 

@@ -93,7 +93,7 @@ fn price(text: &str) -> Result<f64, String> {
 
 /// A column of samples, also those of stacks where `of_stacks`.
 fn by(of_stacks: bool) -> impl clap::builder::TypedValueParser<Value = ShareBy> {
-    let is_offered = move |by: ShareBy| !by.is_of_waits() && (of_stacks || !by.is_of_stacks());
+    let is_offered = move |by: ShareBy| by.is_of_processes() || of_stacks && by.is_of_samples();
     let offered = ShareBy::ALL.into_iter().filter(move |(_, by)| is_offered(*by));
     column_of(offered.map(|(name, _)| name).collect())
 }

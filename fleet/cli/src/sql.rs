@@ -30,7 +30,8 @@ pub(crate) struct Args {
     /// The question
     #[arg(value_name = "SQL", required_unless_present = "question", conflicts_with = "question")]
     sql: Option<String>,
-    /// A named question: services, functions, total, hosts, hours, diff, sides, stacks, agents, waits, metrics, events
+    /// A named question: services, functions, total, hosts, hours, diff, sides, stacks, agents, waits, metrics, events,
+    /// counts, count-events, locality
     #[arg(long, value_name = "NAME", hide_possible_values = true, value_parser = question())]
     question: Option<NamedQuestion>,
     /// Before, of a question with two sides: COLUMN=VALUE
@@ -86,6 +87,9 @@ fn text(args: &Args) -> String {
         }
         (Some(NamedQuestion::Metrics), _) => {
             NamedQuestion::Metrics.sql(&crate::metrics::DEFAULT_BY, args.limit)
+        }
+        (Some(NamedQuestion::Locality), _) => {
+            NamedQuestion::Locality.sql(&crate::locality::DEFAULT_BY, args.limit)
         }
         (Some(question), _) => question.sql(&[ShareBy::Service, ShareBy::Version], args.limit),
         (None, Some(sql)) => sql.clone(),

@@ -29,13 +29,19 @@ pub(crate) struct Args {
     select: SelectArgs,
     /// What rows are by: service, wait, function, module, state, version, unit, container, pod
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "service,wait,function",
-        hide_possible_values = true, value_parser = column_of(ShareBy::ALL.map(|(name, _)| name).to_vec()))]
+        hide_possible_values = true, value_parser = column_of(columns()))]
     by: Vec<ShareBy>,
     /// Show at most N rows, or all [default: 20]
     #[arg(long, value_name = "N")]
     limit: Option<Limit>,
     #[command(flatten)]
     output: OutputArgs<WaitsFormats>,
+}
+
+/// What waits know.
+fn columns() -> Vec<&'static str> {
+    let known = ShareBy::ALL.into_iter().filter(|(_, by)| *by != ShareBy::Host);
+    known.map(|(name, _)| name).collect()
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {

@@ -2,7 +2,10 @@
 WITH delivered AS (
     SELECT host, sum(samples) AS delivered FROM samples GROUP BY host),
 taken AS (
-    SELECT host, sum(samples) AS taken, sum(lost) AS lost FROM intervals GROUP BY host),
+    SELECT host, sum(samples) AS taken, sum(lost) AS lost
+    FROM intervals
+    WHERE event NOT IN ('windows', 'counts', 'locality')
+    GROUP BY host),
 cost AS (
     SELECT host, sum(cpu_us) AS cpu_us, sum(bin_us) AS bin_us, max(rss_bytes) AS rss_bytes,
         sum(dropped_samples) AS dropped_samples, sum(unidentified_samples) AS unidentified_samples

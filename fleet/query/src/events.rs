@@ -1,6 +1,6 @@
 //! Which event a question is about, where nobody says it.
 
-use pmuscope_dataset::WINDOWS_EVENT;
+use pmuscope_dataset::MEASURED_EVENTS;
 
 use crate::engine::{Engine, QueryError};
 use crate::selection::{Selection, files};
@@ -51,8 +51,8 @@ pub fn choose_event(engine: &Engine, selection: &mut Selection) -> Result<Chosen
     let recorded = "SELECT event, sum(recorded_us) AS recorded_us, sum(samples) AS samples FROM intervals \
                     GROUP BY event ORDER BY recorded_us DESC, samples DESC, event";
     let mut events = engine.rows(recorded)?.texts("event")?;
-    // Windows have no samples of their own.
-    events.retain(|event| event != WINDOWS_EVENT);
+    // They have no samples.
+    events.retain(|event| !MEASURED_EVENTS.contains(&&**event));
     events.sort_by_key(|event| event.starts_with(OFF_CPU));
     let mut events = events.into_iter();
     let mut chosen = ChosenEvent::default();

@@ -45,6 +45,49 @@ pub struct FleetMetricRow {
     pub metrics: Vec<FleetMetric>,
 }
 
+/// Where what metrics are of was counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MetricSource {
+    /// In windows of functions.
+    Windows,
+    /// In the cgroups of services.
+    Counts,
+}
+
+/// The name that CPU time has in formulas, microseconds, where counts are of services.
+pub const CPU_TIME: &str = "cpu-time";
+
+impl MetricSource {
+    /// Its table.
+    #[must_use]
+    pub fn table(self) -> &'static str {
+        match self {
+            Self::Windows => "windows",
+            Self::Counts => "counts",
+        }
+    }
+
+    /// The question for all rows, and the one for rows by what was asked for.
+    fn questions(self) -> (NamedQuestion, NamedQuestion) {
+        match self {
+            Self::Windows => (NamedQuestion::Events, NamedQuestion::Metrics),
+            Self::Counts => (NamedQuestion::CountEvents, NamedQuestion::Counts),
+        }
+    }
+
+    /// Calls `take` with each row of an answer, and its number.
+    fn each(
+        self,
+        found: &ResultRows,
+        take: &mut dyn FnMut(usize, HostEvent),
+    ) -> Result<(), QueryError> {
+        match self {
+            Self::Windows => each(found, take),
+            Self::Counts => each_count(found, take),
+        }
+    }
+}
+
 /// Metrics of a fleet.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct FleetMetrics {
@@ -60,38 +103,39 @@ pub struct FleetMetrics {
     pub total: Option<FleetMetricRow>,
 }
 
-/// Metrics of the rows with most windows by these columns, of the engine's selection.
+/// Metrics of the rows with most windows, or CPU time, by these columns, of the engine's selection.
 ///
 /// # Errors
 /// Those of the engine.
 pub fn metrics(
     engine: &Engine,
-    by: &[ShareBy],
-    limit: u64,
+    source: MetricSource,
+    (by, limit): (&[ShareBy], u64),
     known: &Metrics,
     chosen: &[&Metric],
 ) -> Result<FleetMetrics, QueryError> {
     let coverage = hosts(engine)?;
-    let mut all = WindowSums::default();
-    let found = engine.rows(&NamedQuestion::Events.sql(by, limit))?;
-    each(&found, |_, row| all.add(row))?;
-    let found = engine.rows(&NamedQuestion::Metrics.sql(by, limit))?;
+    let (of_all, of_rows) = source.questions();
+    let mut all = CountedSums::new(source);
+    let found = engine.rows(&of_all.sql(by, limit))?;
+    source.each(&found, &mut |_, row| all.add(row))?;
+    let found = engine.rows(&of_rows.sql(by, limit))?;
     let mut keys = Vec::new();
     for column in by {
-        keys.push(found.texts(column.column())?);
+        keys.push(found.texts(column.sql_column())?);
     }
-    let mut rows: Vec<(Vec<String>, WindowSums)> = Vec::new();
-    each(&found, |at, row| {
+    let mut rows: Vec<(Vec<String>, CountedSums)> = Vec::new();
+    source.each(&found, &mut |at, row| {
         let key: Vec<String> = keys.iter().map(|column| column[at].clone()).collect();
         // Rows of one key follow one another.
         if rows.last().is_none_or(|(last, _)| *last != key) {
-            rows.push((key, WindowSums::default()));
+            rows.push((key, CountedSums::new(source)));
         }
         if let Some((_, sums)) = rows.last_mut() {
             sums.add(row);
         }
     })?;
-    let row = |(keys, own): (Vec<String>, &WindowSums)| FleetMetricRow {
+    let row = |(keys, own): (Vec<String>, &CountedSums)| FleetMetricRow {
         keys,
         windows: own.sets.values().map(|set| set.windows).max().unwrap_or(0),
         hosts: own.hosts().len(),
@@ -101,17 +145,18 @@ pub fn metrics(
         event_sets: all.sets.keys().cloned().collect(),
         rows: rows.iter().map(|(keys, own)| row((keys.clone(), own))).collect(),
         total: (!all.sets.is_empty()).then(|| row((Vec::new(), &all))),
-        emulated: emulated(engine)?,
+        emulated: emulated(engine, source)?,
         coverage,
     })
 }
 
-/// Hosts with windows that say that they are emulated.
-fn emulated(engine: &Engine) -> Result<BTreeMap<String, usize>, QueryError> {
-    let found = engine.rows(
+/// Hosts with counts that say that they are emulated.
+fn emulated(engine: &Engine, source: MetricSource) -> Result<BTreeMap<String, usize>, QueryError> {
+    let found = engine.rows(&format!(
         "SELECT emulator, count(DISTINCT host) AS hosts FROM hosts \
-         WHERE emulator IS NOT NULL AND host IN (SELECT host FROM windows) GROUP BY emulator",
-    )?;
+         WHERE emulator IS NOT NULL AND host IN (SELECT host FROM {}) GROUP BY emulator",
+        source.table()
+    ))?;
     let hosts = found.numbers("hosts")?.into_iter().map(|hosts| hosts as usize);
     Ok(found.texts("emulator")?.into_iter().zip(hosts).collect())
 }
@@ -126,10 +171,12 @@ struct HostEvent {
     count_of_all: f64,
     tested: u64,
     same: u64,
+    /// CPU time in which it was counted, of counts of services.
+    cpu_us: Option<f64>,
 }
 
 /// Calls `take` with each row of an answer, and its number.
-fn each(found: &ResultRows, mut take: impl FnMut(usize, HostEvent)) -> Result<(), QueryError> {
+fn each(found: &ResultRows, take: &mut dyn FnMut(usize, HostEvent)) -> Result<(), QueryError> {
     let number = |column: &str| found.numbers(column);
     let (sets, events, hosts) =
         (found.texts("event_set")?, found.texts("event")?, found.texts("host")?);
@@ -147,6 +194,37 @@ fn each(found: &ResultRows, mut take: impl FnMut(usize, HostEvent)) -> Result<()
                 count_of_all: all[at] as f64,
                 tested: tested[at].unsigned_abs(),
                 same: same[at].unsigned_abs(),
+                cpu_us: None,
+            },
+        );
+    }
+    Ok(())
+}
+
+/// The same of counts of services: cgroups take the place of windows, all of which count. CPU time is an event of each
+/// set, whatever its other events are.
+fn each_count(
+    found: &ResultRows,
+    take: &mut dyn FnMut(usize, HostEvent),
+) -> Result<(), QueryError> {
+    let number = |column: &str| found.numbers(column);
+    let (sets, events, hosts) =
+        (found.texts("event_set")?, found.texts("event")?, found.texts("host")?);
+    let (cgroups, counts, times) = (number("cgroups")?, number("count")?, number("cpu_us")?);
+    for (at, ((event_set, event), host)) in sets.into_iter().zip(events).zip(hosts).enumerate() {
+        let (windows, count) = (cgroups[at].unsigned_abs(), counts[at] as f64);
+        take(
+            at,
+            HostEvent {
+                event_set,
+                event,
+                host,
+                windows,
+                count,
+                count_of_all: count,
+                tested: windows,
+                same: windows,
+                cpu_us: Some(times[at] as f64),
             },
         );
     }
@@ -171,8 +249,9 @@ struct EventSetSums {
 }
 
 /// Sums of a row.
-#[derive(Debug, Clone, Default)]
-struct WindowSums {
+#[derive(Debug, Clone)]
+struct CountedSums {
+    source: MetricSource,
     /// By the events of a set.
     sets: BTreeMap<String, EventSetSums>,
 }
@@ -210,11 +289,23 @@ impl FormulaSums<'_> {
     }
 }
 
-impl WindowSums {
+impl CountedSums {
+    fn new(source: MetricSource) -> Self {
+        Self { source, sets: BTreeMap::new() }
+    }
+
     fn add(&mut self, row: HostEvent) {
         let set = self.sets.entry(row.event_set).or_default();
+        if let Some(cpu_us) = row.cpu_us {
+            // The same for all events of a set, unless some could not be counted everywhere.
+            let time = set.events.entry(CPU_TIME.to_owned()).or_default();
+            let time = time.entry(row.host.clone()).or_default();
+            time.count = time.count.max(cpu_us);
+            time.count_of_all = time.count;
+        }
         // The same for all events of a set: those of one count.
-        if set.events.keys().next().is_none_or(|first| *first == row.event) {
+        let mut events = set.events.keys().filter(|event| *event != CPU_TIME);
+        if events.next().is_none_or(|first| *first == row.event) {
             set.windows += row.windows;
             set.tested += row.tested;
             set.same += row.same;
@@ -229,8 +320,12 @@ impl WindowSums {
         events.flat_map(|hosts| hosts.keys().map(String::as_str)).collect()
     }
 
-    /// Whether windows are long enough, and enough, for an interval. Tested windows are those of all sets.
+    /// Whether windows are long enough, and enough, for an interval. Tested windows are those of all sets. What cgroups did is
+    /// counted as a whole.
     fn is_sure(&self) -> bool {
+        if self.source == MetricSource::Counts {
+            return true;
+        }
         let kept = self.sets.values().map(|set| set.windows).sum();
         let tested: u64 = self.sets.values().map(|set| set.tested).max().unwrap_or(0);
         let same: u64 = self.sets.values().map(|set| set.same).max().unwrap_or(0);

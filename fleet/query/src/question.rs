@@ -21,11 +21,13 @@ pub enum ShareBy {
     Wait,
     /// Why threads are off the CPU.
     State,
+    /// Host.
+    Host,
 }
 
 impl ShareBy {
     /// All of them, with their names on a command line and in SQL.
-    pub const ALL: [(&'static str, Self); 9] = [
+    pub const ALL: [(&'static str, Self); 10] = [
         ("service", Self::Service),
         ("version", Self::Version),
         ("unit", Self::Unit),
@@ -35,13 +37,23 @@ impl ShareBy {
         ("module", Self::Module),
         ("wait", Self::Wait),
         ("state", Self::State),
+        ("host", Self::Host),
     ];
 
-    /// The name of its column.
+    /// The name of its column on a command line and in results.
     #[must_use]
     pub fn column(self) -> &'static str {
         let known = Self::ALL.iter().find(|(_, one)| *one == self);
         known.map_or("service", |(name, _)| name)
+    }
+
+    /// The name of its column in SQL. Questions return the host beside what rows are by, so that one has a name of its own.
+    #[must_use]
+    pub fn sql_column(self) -> &'static str {
+        match self {
+            Self::Host => "on_host",
+            other => other.column(),
+        }
     }
 
     /// Whether stacks say it, and not samples.
@@ -50,10 +62,16 @@ impl ShareBy {
         matches!(self, Self::Function | Self::Module)
     }
 
-    /// Whether only waits have it.
+    /// Whether samples have it, by themselves or by their stacks.
     #[must_use]
-    pub fn is_of_waits(self) -> bool {
-        matches!(self, Self::Wait | Self::State)
+    pub fn is_of_samples(self) -> bool {
+        !matches!(self, Self::Wait | Self::State | Self::Host)
+    }
+
+    /// Whether it is what processes belong to.
+    #[must_use]
+    pub fn is_of_processes(self) -> bool {
+        self.is_of_samples() && !self.is_of_stacks()
     }
 }
 
@@ -84,11 +102,17 @@ pub enum NamedQuestion {
     Metrics,
     /// Sums of windows by event.
     Events,
+    /// Counts of events by service.
+    Counts,
+    /// Counts of events.
+    CountEvents,
+    /// Memory and CPU time by node.
+    Locality,
 }
 
 impl NamedQuestion {
     /// All of them, with their names.
-    pub const ALL: [(&'static str, Self); 12] = [
+    pub const ALL: [(&'static str, Self); 15] = [
         ("services", Self::Services),
         ("functions", Self::Functions),
         ("total", Self::Total),
@@ -101,6 +125,9 @@ impl NamedQuestion {
         ("waits", Self::Waits),
         ("metrics", Self::Metrics),
         ("events", Self::Events),
+        ("counts", Self::Counts),
+        ("count-events", Self::CountEvents),
+        ("locality", Self::Locality),
     ];
 
     /// The text as it is in the repository.
@@ -118,6 +145,9 @@ impl NamedQuestion {
             Self::Waits => include_str!("../questions/waits.sql"),
             Self::Metrics => include_str!("../questions/metrics.sql"),
             Self::Events => include_str!("../questions/events.sql"),
+            Self::Counts => include_str!("../questions/counts.sql"),
+            Self::CountEvents => include_str!("../questions/count-events.sql"),
+            Self::Locality => include_str!("../questions/locality.sql"),
         }
     }
 
@@ -130,7 +160,7 @@ impl NamedQuestion {
     /// Its SQL: rows by these columns, this many of them at most.
     #[must_use]
     pub fn sql(self, by: &[ShareBy], limit: u64) -> String {
-        let all: Vec<&str> = by.iter().map(|one| one.column()).collect();
+        let all: Vec<&str> = by.iter().map(|one| one.sql_column()).collect();
         let of_samples = by.iter().filter(|one| !one.is_of_stacks());
         let columns: String = of_samples.map(|one| format!("{}, ", one.column())).collect();
         self.template()

@@ -4,7 +4,7 @@
 //!  v1/samples/date=…/*.parquet ─► samples_files ─► samples   the event, times, hosts, services … that were asked for
 //!  v1/services/…              ─► services_files ─► services   the same without stacks; of samples, where there is no such table
 //!  v1/intervals/…              ─► intervals_files ─► intervals   the event, times and hosts: what shares are of
-//!  v1/stacks, frames, waits, windows, agent ─► …_files ─► stacks, frames, waits, windows, agent
+//!  v1/stacks, frames, waits, windows, … ─► …_files ─► stacks, frames, waits, windows, …
 //!                                 samples ─► sides, services ─► service_sides   of a comparison: rows of a and of b
 //! ```
 
@@ -167,8 +167,8 @@ impl Selection {
         let names: Vec<&str> = (table.columns)().iter().map(|column| column.name).collect();
         let has = |name: &str| names.contains(&name);
         let mut wanted = Vec::new();
-        // Events of windows are what is counted in them.
-        if has("event") && table.name != "windows" {
+        // Events of windows and counts are what was counted.
+        if has("event") && !matches!(table.name, "windows" | "counts") {
             wanted.extend(
                 self.event.as_ref().map(|event| format!("event = {}", dialect.text(event))),
             );
@@ -213,7 +213,7 @@ fn apart(a: &[ColumnFilter], b: &[ColumnFilter]) -> bool {
 /// A wait without a function is called after its state.
 fn columns(table: &TableInfo) -> Vec<String> {
     let is_grouped = |name: &str| match table.name {
-        "samples" | "services" => OF_SAMPLES.contains(&name),
+        "samples" | "services" | "counts" | "locality" => OF_SAMPLES.contains(&name),
         "waits" => OF_SAMPLES.contains(&name) || matches!(name, "function" | "module"),
         "windows" => OF_SAMPLES.contains(&name) || name == "function",
         _ => false,

@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use pmuscope_dataset::{
-    AgentRow, Dataset, FrameRow, IntervalRow, Rows, SampleRow, StackRow, Timestamp, WaitRow,
-    WindowSumRow,
+    AgentRow, CountRow, Dataset, FrameRow, IntervalRow, LocalityRow, Rows, SampleRow, StackRow,
+    Timestamp, WaitRow, WindowSumRow,
 };
 use pmuscope_query::{
     ColumnFilter, Dialect, Engine, FoundDataset, NamedQuestion, QueryError, Selection, ShareBy,
@@ -79,6 +79,39 @@ fn window(host: &str) -> WindowSumRow {
     }
 }
 
+fn count(host: &str) -> CountRow {
+    CountRow {
+        start: Timestamp(DAY),
+        bin_us: BIN_US,
+        host: host.into(),
+        service: "shop".into(),
+        event_set: "page-faults".into(),
+        event: "page-faults".into(),
+        cgroups: 1,
+        count: 10,
+        cpu_us: 1000,
+        all_cpu_us: 1000,
+        batch: 1,
+        ..CountRow::default()
+    }
+}
+
+fn locality(host: &str) -> LocalityRow {
+    LocalityRow {
+        start: Timestamp(DAY),
+        bin_us: BIN_US,
+        host: host.into(),
+        service: "shop".into(),
+        observations: 1,
+        processes: 1,
+        cpu_us: 1000,
+        memory_bytes: 1 << 20,
+        local_bytes: 1 << 19,
+        batch: 1,
+        ..LocalityRow::default()
+    }
+}
+
 /// Stack `id`: its leaf is `f<id>`, called from `main`.
 fn stack(id: i64) -> (StackRow, [FrameRow; 2]) {
     let frame = |depth: i64, function: String| FrameRow {
@@ -130,6 +163,7 @@ fn dataset(used: &[Used<'_>]) -> tempfile::TempDir {
             frequency_hz: Some(100),
             unpushed_samples: None,
             off_cpu_rss_bytes: None,
+            measurement_rss_bytes: None,
             batch: 1,
         };
         dataset.write(vec![agent], when, &name).unwrap();
@@ -139,6 +173,8 @@ fn dataset(used: &[Used<'_>]) -> tempfile::TempDir {
             stacks: known.into_iter().map(|(stack, _)| stack).collect(),
             waits: vec![wait(&(host, "shop", Some("futex"), Some(1 << 20), 1, 1))],
             windows: vec![window(host)],
+            counts: vec![count(host)],
+            locality: vec![locality(host)],
             intervals: vec![interval(host, bin, samples)],
             ..Rows::default()
         };
@@ -335,11 +371,11 @@ fn printed_statements_make_the_same_views_from_files_alone() {
         let dataset = FoundDataset::find(&folder.path().into()).unwrap();
         Selection::default().views(Dialect::DataFusion, &dataset, None)
     };
-    assert_eq!(views.len(), 18);
+    assert_eq!(views.len(), 22);
     assert!(views[0].contains("LOCATION '") && views[0].contains("/v1/samples/'"), "{}", views[0]);
     // Nobody wrote a row of hosts: engines would refuse the folder that is not there.
     assert!(
-        views[7].contains("hosts_files AS SELECT * FROM (SELECT CAST(NULL AS TIMESTAMP) AS seen")
+        views[9].contains("hosts_files AS SELECT * FROM (SELECT CAST(NULL AS TIMESTAMP) AS seen")
     );
 }
 

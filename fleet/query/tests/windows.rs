@@ -15,7 +15,9 @@ use pmuscope_perfdata::reader::RecordingFile;
 use pmuscope_profile::metrics::{MetricCell, Table};
 use pmuscope_profile::windows::{Options, Windows};
 use pmuscope_profile::{Collected, GroupBy, Profile};
-use pmuscope_query::{Engine, FleetMetricRow, FleetMetrics, Selection, ShareBy, metrics};
+use pmuscope_query::{
+    Engine, FleetMetricRow, FleetMetrics, MetricSource, Selection, ShareBy, metrics,
+};
 use pmuscope_symbols::{KernelIdentity, Request, Resolved, State, Symbol};
 
 use crate::simulator::{Function, Run, name_at, write};
@@ -102,7 +104,7 @@ fn asked(folder: &tempfile::TempDir, chosen: &[&Metric], known: &Metrics) -> Fle
     let engine = Engine::open(&folder.path().join("fleet").as_path().into()).unwrap();
     let event = Some(WINDOWS_EVENT.to_owned());
     engine.select(&Selection { event, ..Selection::default() }, None).unwrap();
-    metrics(&engine, &[ShareBy::Function], 10, known, chosen).unwrap()
+    metrics(&engine, MetricSource::Windows, (&[ShareBy::Function], 10), known, chosen).unwrap()
 }
 
 fn row<'a>(found: &'a FleetMetrics, function: &str) -> &'a FleetMetricRow {

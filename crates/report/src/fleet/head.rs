@@ -49,6 +49,10 @@ pub enum FleetCounted {
     Waits,
     /// Windows of counters, the same.
     Windows,
+    /// Cgroups, each time that their events were counted.
+    Cgroups,
+    /// Processes, each time that their memory was observed.
+    Processes,
 }
 
 impl FleetCounted {
@@ -57,6 +61,16 @@ impl FleetCounted {
             Self::Samples => "sample",
             Self::Waits => "wait",
             Self::Windows => "window",
+            Self::Cgroups => "cgroup",
+            Self::Processes => "process",
+        }
+    }
+
+    /// What happened to those that are not in the numbers.
+    fn lost(self) -> &'static str {
+        match self {
+            Self::Samples | Self::Waits | Self::Windows => "lost",
+            Self::Cgroups | Self::Processes => "left out",
         }
     }
 
@@ -65,6 +79,8 @@ impl FleetCounted {
             Self::Samples => "Samples",
             Self::Waits => "Waits",
             Self::Windows => "Windows",
+            Self::Cgroups => "Cgroups",
+            Self::Processes => "Processes",
         }
     }
 }
@@ -83,11 +99,12 @@ impl FleetHead {
     /// Appends it for a terminal.
     pub(super) fn push_text(&self, out: &mut String, style: &Style) {
         let mut lines = vec![format!(
-            "{}, {}, {}, {} lost",
+            "{}, {}, {}, {} {}",
             escape(&self.event),
             counted(self.hosts, "host"),
             counted(self.samples, self.counted.word()),
             self.lost.map_or("-".to_owned(), count),
+            self.counted.lost(),
         )];
         lines.extend(self.span());
         if !self.selection.is_empty() {

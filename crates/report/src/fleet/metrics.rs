@@ -16,6 +16,46 @@ use crate::sheet::{Field, NAME, Separator, Sheet};
 /// Kind and version of the result.
 const SCHEMA: &str = "pmuscope/fleet-metrics/1";
 
+/// Where what metrics are of was counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FleetMetricsOf {
+    /// In windows of functions.
+    Windows,
+    /// In cgroups of services.
+    Cgroups,
+}
+
+impl FleetMetricsOf {
+    /// The name of what is counted.
+    fn counted_in(self) -> &'static str {
+        match self {
+            Self::Windows => "windows",
+            Self::Cgroups => "cgroups",
+        }
+    }
+
+    /// All rows together, in words.
+    fn all(self) -> &'static str {
+        match self {
+            Self::Windows => "all functions",
+            Self::Cgroups => "all services",
+        }
+    }
+
+    fn about(self) -> &'static str {
+        match self {
+            Self::Windows => {
+                "From windows of counters; 95% CIs are over hosts. ~ is an estimate without a CI: of fewer than 3 hosts, few \
+                 windows, or functions that are short for them."
+            }
+            Self::Cgroups => {
+                "From events of the cgroup of each service, in user mode and in the kernel; 95% CIs are over hosts. ~ is an \
+                 estimate without a CI: of fewer than 3 hosts."
+            }
+        }
+    }
+}
+
 /// A metric.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FleetMetricColumn {
@@ -58,8 +98,8 @@ impl FleetMetricCell {
 pub struct FleetMetricsRow {
     /// What it is of, in the order of the columns; empty where it is not known. Foreign text.
     pub keys: Vec<String>,
-    /// Windows that count.
-    pub windows: u64,
+    /// Windows that count, or cgroups, each time that they were counted.
+    pub counted: u64,
     /// Hosts that had any.
     pub hosts: u64,
     /// One per metric.
@@ -71,15 +111,17 @@ pub struct FleetMetricsRow {
 pub struct FleetMetricsView<'a> {
     /// What it covers.
     pub head: &'a FleetHead,
+    /// Where was counted.
+    pub of: FleetMetricsOf,
     /// What rows are by: names of columns.
     pub by: &'a [&'static str],
-    /// Events that were counted in the same windows, each set with commas. Foreign text.
+    /// Events that were counted at the same time, each set with commas. Foreign text.
     pub event_sets: &'a [String],
     /// The metrics.
     pub columns: &'a [FleetMetricColumn],
-    /// The rows with most windows.
+    /// The rows with most windows, or most CPU time.
     pub rows: &'a [FleetMetricsRow],
-    /// All functions together.
+    /// All of them together, also those that are left out.
     pub total: &'a FleetMetricsRow,
 }
 
@@ -87,6 +129,7 @@ pub struct FleetMetricsView<'a> {
 struct MetricsJson<'a> {
     #[serde(flatten)]
     head: &'a FleetHead,
+    counted_in: &'static str,
     by: &'a [&'static str],
     event_sets: &'a [String],
     columns: &'a [FleetMetricColumn],
@@ -97,7 +140,7 @@ struct MetricsJson<'a> {
 impl<'a> FleetMetricsView<'a> {
     fn sheet(&self, rows: &'a [FleetMetricsRow]) -> Sheet<'a> {
         let mut fields = vec![
-            Field::count("windows", |row: &FleetMetricsRow| row.windows).optional(2),
+            Field::count(self.of.counted_in(), |row: &FleetMetricsRow| row.counted).optional(2),
             Field::count("hosts", |row: &FleetMetricsRow| row.hosts).optional(3),
         ];
         for (at, column) in self.columns.iter().enumerate() {
@@ -135,7 +178,7 @@ impl<'a> FleetMetricsView<'a> {
             let wanted = if *name == "function" { NAME } else { 12 };
             fields.push(Field::text(*name, text).wanted(wanted));
         }
-        // By all windows that end in a function, those that do not count too.
+        // By all windows that end in a function, those that do not count too; or by CPU time.
         Sheet::new(fields, rows, rows.len()).by_another_order()
     }
 
@@ -143,14 +186,14 @@ impl<'a> FleetMetricsView<'a> {
         self.sheet(self.rows)
     }
 
-    /// All functions together, for a line above the table: `all functions: CPI 1.23 (1.20 to 1.26), …`.
+    /// All rows together, for a line above the table: `all functions: CPI 1.23 (1.20 to 1.26), …`.
     fn total_line(&self) -> String {
         let metrics = self.columns.iter().zip(&self.total.metrics);
         let shown = metrics
-            // The share that all functions have of all functions says nothing.
+            // The share that all have of all says nothing.
             .filter(|(column, _)| !column.about.starts_with("share of"))
             .filter_map(|(column, cell)| Some(format!("{} {}", column.name, cell.text()?)));
-        format!("all functions: {}", shown.collect::<Vec<_>>().join(", "))
+        format!("{}: {}", self.of.all(), shown.collect::<Vec<_>>().join(", "))
     }
 }
 
@@ -174,6 +217,7 @@ impl Report for FleetMetricsView<'_> {
     fn json(&self) -> impl Serialize {
         MetricsJson {
             head: self.head,
+            counted_in: self.of.counted_in(),
             by: self.by,
             event_sets: self.event_sets,
             columns: self.columns,
@@ -190,10 +234,7 @@ impl Report for FleetMetricsView<'_> {
         let body = html! {
             section class="table-part" {
                 h2 { "Metrics by " (self.by.join(", ")) }
-                p class="dim" {
-                    "From windows of counters; 95% CIs are over hosts. ~ is an estimate without a CI: of fewer than 3 hosts, few \
-                     windows, or functions that are short for them."
-                }
+                p class="dim" { (self.of.about()) }
                 p { (self.total_line()) }
                 (self.without_total().html())
             }

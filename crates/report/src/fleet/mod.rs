@@ -1,9 +1,10 @@
 //! Answers about all hosts of a fleet, in every form: shares and CPUs by service or function, changes from one side to
-//! another, waits, what was recorded of each host, and rows of any SQL.
+//! another, waits, metrics, locality, what was recorded of each host, and rows of any SQL.
 
 mod diff;
 mod head;
 mod hosts;
+mod locality;
 mod metrics;
 mod share;
 mod table;
@@ -14,7 +15,10 @@ mod waits;
 pub use diff::{FleetChange, FleetDiffView, FleetSide};
 pub use head::{FleetCounted, FleetHead};
 pub use hosts::{FleetHost, FleetHostsView};
-pub use metrics::{FleetMetricCell, FleetMetricColumn, FleetMetricsRow, FleetMetricsView};
+pub use locality::{FleetLocalityRow, FleetLocalityView};
+pub use metrics::{
+    FleetMetricCell, FleetMetricColumn, FleetMetricsOf, FleetMetricsRow, FleetMetricsView,
+};
 pub use share::{FleetShare, FleetSharesView};
 pub use table::{AnyColumn, AnyTable, AnyValues};
 pub use waits::{FleetWaitRow, FleetWaitsView};

@@ -287,7 +287,7 @@ fn metrics_have_intervals_over_hosts_or_say_that_they_are_estimates() {
     let missing = FleetMetricCell { value: None, at_most: None };
     let row = |function: &str, metrics| FleetMetricsRow {
         keys: vec![function.into(), "/bin/<b>".into()],
-        windows: 1200,
+        counted: 1200,
         hosts: 3,
         metrics,
     };
