@@ -38,4 +38,4 @@ pub use run_file::{
     Arm, Concern, Drift, Guest, Labels, Origin, Program, RawReading, Run, RunFile, RunValue,
     SCHEMA, Series, Timeline, TimelineColumn, metric, unix_ns,
 };
-pub use store::{can_save, load, parse, save};
+pub use store::{can_save, load, parse, read, save};

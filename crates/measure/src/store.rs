@@ -55,6 +55,14 @@ fn write(file: &RunFile, path: &Path, replace: Replace) -> std::io::Result<()> {
 /// If it cannot be read, is no run file, is of a version this program does not know, or refers to
 /// runs that it does not have.
 pub fn load(path: &Path) -> Result<RunFile, MeasureError> {
+    parse(&read(path)?, path)
+}
+
+/// The bytes of what should be a run file, for [`parse`].
+///
+/// # Errors
+/// If it cannot be read, is a recording, or is larger than any run file.
+pub fn read(path: &Path) -> Result<Vec<u8>, MeasureError> {
     let failed = |source| MeasureError::File { what: "read", path: path.to_owned(), source };
     let mut text = Vec::new();
     let file = File::open(path).map_err(failed)?;
@@ -66,7 +74,7 @@ pub fn load(path: &Path) -> Result<RunFile, MeasureError> {
         let bytes = std::fs::metadata(path).map_or(text.len() as u64, |m| m.len());
         return Err(MeasureError::TooLarge { path: path.to_owned(), bytes, limit: MAX_BYTES });
     }
-    parse(&text, path)
+    Ok(text)
 }
 
 /// Reads a run file that is in memory; `path` is what errors call it.

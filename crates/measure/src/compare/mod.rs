@@ -27,6 +27,7 @@ pub use columns::{NotInterleaved, column_names};
 pub use explain::{Bearing, ComparedCause, Contribution, Explanation, How};
 pub use head::FileHead;
 pub use trend::{Shift, Trend, TrendRow, trend};
+pub use whole::whole_runs;
 
 use crate::censored::Beyond;
 use crate::estimate::{Estimated, Limits};
