@@ -56,8 +56,8 @@ pub use flame::{Flame, FlameLimits, FlatRow, Frame, Legend, Painter, Tint, flame
 pub use fleet::{
     AnyColumn, AnyTable, AnyValues, FleetChange, FleetCounted, FleetDiffView, FleetHead, FleetHost,
     FleetHostsView, FleetLocalityRow, FleetLocalityView, FleetMetricCell, FleetMetricColumn,
-    FleetMetricsOf, FleetMetricsRow, FleetMetricsView, FleetShare, FleetSharesView, FleetSide,
-    FleetWaitRow, FleetWaitsView,
+    FleetMetricsOf, FleetMetricsRow, FleetMetricsView, FleetRunRow, FleetRunsView, FleetShare,
+    FleetSharesView, FleetSide, FleetWaitRow, FleetWaitsView,
 };
 pub use guests::guests_text;
 pub use html::{Fact, PageLimits, Summary, html_page};

@@ -53,6 +53,8 @@ pub enum FleetCounted {
     Cgroups,
     /// Processes, each time that their memory was observed.
     Processes,
+    /// Runs of benchmarks: nothing was recorded, and nothing is lost.
+    Runs,
 }
 
 impl FleetCounted {
@@ -63,13 +65,14 @@ impl FleetCounted {
             Self::Windows => "window",
             Self::Cgroups => "cgroup",
             Self::Processes => "process",
+            Self::Runs => "run",
         }
     }
 
     /// What happened to those that are not in the numbers.
     fn lost(self) -> &'static str {
         match self {
-            Self::Samples | Self::Waits | Self::Windows => "lost",
+            Self::Samples | Self::Waits | Self::Windows | Self::Runs => "lost",
             Self::Cgroups | Self::Processes => "left out",
         }
     }
@@ -81,6 +84,7 @@ impl FleetCounted {
             Self::Windows => "Windows",
             Self::Cgroups => "Cgroups",
             Self::Processes => "Processes",
+            Self::Runs => "Runs",
         }
     }
 }
@@ -98,14 +102,15 @@ impl FleetHead {
 
     /// Appends it for a terminal.
     pub(super) fn push_text(&self, out: &mut String, style: &Style) {
-        let mut lines = vec![format!(
-            "{}, {}, {}, {} {}",
-            escape(&self.event),
-            counted(self.hosts, "host"),
-            counted(self.samples, self.counted.word()),
-            self.lost.map_or("-".to_owned(), count),
-            self.counted.lost(),
-        )];
+        let (hosts, samples) =
+            (counted(self.hosts, "host"), counted(self.samples, self.counted.word()));
+        let mut lines = vec![if self.counted == FleetCounted::Runs {
+            format!("{hosts}, {samples}")
+        } else {
+            let lost = self.lost.map_or("-".to_owned(), count);
+            let (event, word) = (escape(&self.event), self.counted.lost());
+            format!("{event}, {hosts}, {samples}, {lost} {word}")
+        }];
         lines.extend(self.span());
         if !self.selection.is_empty() {
             lines.push(escape(&self.selection).into_owned());
@@ -154,12 +159,15 @@ impl FleetHead {
     /// The head of a page.
     pub(super) fn summary(&self, title: &str) -> Summary {
         let mut facts = vec![
-            Fact::new("Event", self.event.clone(), ""),
             Fact::new("Hosts", count(self.hosts), ""),
             Fact::new(self.counted.title(), count(self.samples), ""),
-            Fact::new("Lost", self.lost.map_or("-".to_owned(), count), "of all services")
-                .which_warns(self.lost.is_some_and(|lost| lost > 0)),
         ];
+        if self.counted != FleetCounted::Runs {
+            facts.insert(0, Fact::new("Event", self.event.clone(), ""));
+            let lost = self.lost.map_or("-".to_owned(), count);
+            let warns = self.lost.is_some_and(|lost| lost > 0);
+            facts.push(Fact::new("Lost", lost, "of all services").which_warns(warns));
+        }
         if let (Some(from), Some(until)) = (&self.from, &self.until) {
             let recorded = self
                 .recorded

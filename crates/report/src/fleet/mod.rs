@@ -1,11 +1,12 @@
 //! Answers about all hosts of a fleet, in every form: shares and CPUs by service or function, changes from one side to
-//! another, waits, metrics, locality, what was recorded of each host, and rows of any SQL.
+//! another, waits, metrics, locality, runs of benchmarks, what was recorded of each host, and rows of any SQL.
 
 mod diff;
 mod head;
 mod hosts;
 mod locality;
 mod metrics;
+mod runs;
 mod share;
 mod table;
 #[cfg(test)]
@@ -19,6 +20,7 @@ pub use locality::{FleetLocalityRow, FleetLocalityView};
 pub use metrics::{
     FleetMetricCell, FleetMetricColumn, FleetMetricsOf, FleetMetricsRow, FleetMetricsView,
 };
+pub use runs::{FleetRunRow, FleetRunsView};
 pub use share::{FleetShare, FleetSharesView};
 pub use table::{AnyColumn, AnyTable, AnyValues};
 pub use waits::{FleetWaitRow, FleetWaitsView};

@@ -344,3 +344,65 @@ fn metrics_have_intervals_over_hosts_or_say_that_they_are_estimates() {
     let page = view.page("").unwrap();
     assert!(page.contains("/bin/&lt;b&gt;") && !page.contains("/bin/<b>"));
 }
+
+#[test]
+fn runs_have_their_unit_and_name_hosts_that_stand_out() {
+    let rows = [
+        FleetRunRow {
+            keys: vec!["gzip".into(), String::new()],
+            name: "wall".into(),
+            part: String::new(),
+            unit: "s".into(),
+            origin: "clock".into(),
+            mean: with(1.25, 1.2, 1.3),
+            hosts: 50,
+            runs: 250,
+            standing_out: ["web-7", "<b>", "web-9"].map(|host| (host.into(), Some(1.5))).into(),
+        },
+        FleetRunRow {
+            keys: vec!["gzip".into(), String::new()],
+            name: "cycles".into(),
+            part: ";cpu=0;".into(),
+            unit: String::new(),
+            origin: "hardware".into(),
+            mean: Some((12_345.0, None)),
+            hosts: 2,
+            runs: 10,
+            standing_out: Vec::new(),
+        },
+    ];
+    let head = FleetHead {
+        counted: FleetCounted::Runs,
+        recorded: None,
+        lost: None,
+        samples: 250,
+        ..head(50)
+    };
+    let by = ["benchmark", "arm"];
+    let view = FleetRunsView { head: &head, by: &by, rows: &rows, all: 3 };
+    insta::assert_snapshot!(view.text(&Style::PLAIN), @r#"
+    50 hosts, 250 runs
+    2026-11-26 05:00:00 to 2026-11-26 06:00:00 UTC
+    service shop
+
+      mean        95% CI  unit  hosts  runs  value   part     origin    benchmark  stands out
+      1.25  1.20 to 1.30  s        50   250  wall    -        clock     gzip       web-7 ×1.50, <b> ×1.50, 1 more
+    12,300             -  -         2    10  cycles  ;cpu=0;  hardware  gzip       -
+    … 1 more: --limit all
+    "#);
+    insta::assert_snapshot!(view.delimited(Separator::Comma).unwrap(), @r#"
+    mean,mean_low,mean_high,unit,hosts,runs,name,part,origin,benchmark,arm,outliers,outlier,outlier_ratio
+    1.25,1.2,1.3,s,50,250,wall,,clock,gzip,,3,web-7,1.5
+    12345,,,,2,10,cycles,;cpu=0;,hardware,gzip,,0,,
+    "#);
+    let value = json(&view);
+    assert_eq!(
+        (&value["rows"][0]["mean_low"], &value["rows"][1]["mean_low"]),
+        (&1.2.into(), &Value::Null)
+    );
+    assert_eq!((&value["lost"], &value["recorded"]), (&Value::Null, &Value::Null));
+    assert_eq!(value["rows"][0]["arm"], Value::Null);
+    let page = view.page("c").unwrap();
+    assert!(page.contains("&lt;b&gt;") && !page.contains("<b>"), "host names stay text");
+    assert!(!page.contains("of all services"), "nothing is lost of runs");
+}
