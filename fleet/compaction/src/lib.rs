@@ -5,7 +5,8 @@
 //!                             web-1-….parquet   ├─ merge ─►
 //!                             web-2-….parquet   ┘          bins of an hour, each stack once
 //! ```
-//! Sums stay the same: of hosts, services and stacks. Times become coarser, by the length of a bin.
+//! Sums stay the same: of hosts, services and stacks. Times become coarser, by the length of a bin. Runs of benchmarks have no
+//! bins: each stays as it is.
 //!
 //! Readers see the old files of a table's day or the new ones, never both and never none: the two folders change places
 //! in one step (renameat2 with `RENAME_EXCHANGE`). Files that were delivered in the meantime are moved over. Killed at any
@@ -108,7 +109,7 @@ impl Compaction {
     /// If there is none, or another process is at it.
     pub fn open(root: &Path) -> Result<Self, CompactionError> {
         let dataset = Dataset::new(root);
-        if !dataset.folder("samples").is_dir() {
+        if !["samples", "runs"].iter().any(|table| dataset.folder(table).is_dir()) {
             return Err(QueryError::NoDataset(root.into()).into());
         }
         let lock = Lock::take(root)?;

@@ -31,6 +31,8 @@ enum Rule {
 /// The rule of a column.
 fn rule(table: &str, column: &str) -> Rule {
     match (table, column) {
+        // Every run stays a row, with the time of its start. Only what was imported twice becomes one.
+        ("runs" | "run_values", _) => Rule::Key,
         (_, "start") => Rule::Start,
         // Of an agent, the time that its sums are of.
         ("agent", "bin_us") => Rule::Sum,
@@ -196,6 +198,8 @@ mod tests {
             ("intervals", 5),
             ("hosts", 0),
             ("agent", 5),
+            ("runs", 0),
+            ("run_values", 0),
         ];
         assert_eq!(of, expected);
     }

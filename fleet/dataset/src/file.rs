@@ -134,24 +134,27 @@ impl Dataset {
 impl Dataset {
     /// Writes the rows of all tables to files called `name`, in the folder of the day on which their bins begin, with
     /// the stacks that each day has; hosts in that of `when`. The intervals of a day come last: a reader that finds
-    /// them finds all of that day.
+    /// them finds all of that day. Runs come after their values, for the same reason.
     ///
     /// # Errors
     /// As [`Dataset::write`]; what was written before is there.
     pub fn write_all(&self, rows: Rows, when: Timestamp, name: &str) -> Result<(), DatasetError> {
-        let Rows { samples, frames, stacks, waits, windows, counts, locality, intervals, hosts } =
-            rows;
+        let Rows { samples, frames, stacks, waits, windows, counts, locality, .. } = rows;
+        let Rows { intervals, hosts, runs, run_values, .. } = rows;
         self.write(hosts, when, name)?;
         let mut samples = by_day(samples, |row| row.start)?;
         let mut waits = by_day(waits, |row| row.start)?;
         let mut windows = by_day(windows, |row| row.start)?;
         let mut counts = by_day(counts, |row| row.start)?;
         let mut locality = by_day(locality, |row| row.start)?;
+        let mut run_values = by_day(run_values, |row| row.start)?;
+        let mut runs = by_day(runs, |row| row.start)?;
         let mut intervals = by_day(intervals, |row| row.start)?;
         // A day without an interval has no samples either; each is written all the same.
         let of_recordings = samples.keys().chain(waits.keys()).chain(windows.keys());
         let of_others = counts.keys().chain(locality.keys()).chain(intervals.keys());
-        let days: BTreeSet<i64> = of_recordings.chain(of_others).copied().collect();
+        let of_runs = run_values.keys().chain(runs.keys());
+        let days: BTreeSet<i64> = of_recordings.chain(of_others).chain(of_runs).copied().collect();
         let is_one = days.len() < 2;
         for day in days {
             let samples = samples.remove(&day).unwrap_or_default();
@@ -168,6 +171,8 @@ impl Dataset {
             self.write(windows.remove(&day).unwrap_or_default(), day_of, name)?;
             self.write(counts.remove(&day).unwrap_or_default(), day_of, name)?;
             self.write(locality.remove(&day).unwrap_or_default(), day_of, name)?;
+            self.write(run_values.remove(&day).unwrap_or_default(), day_of, name)?;
+            self.write(runs.remove(&day).unwrap_or_default(), day_of, name)?;
             self.write(intervals.remove(&day).unwrap_or_default(), day_of, name)?;
         }
         Ok(())

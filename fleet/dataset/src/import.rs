@@ -8,6 +8,7 @@
 //!  Windows ─── sums of functions by event ────────────► windows
 //!  Waits ───┬─ their profile, by time off the CPU ───► all of these
 //!           └─ lengths by what waits ────────────────► waits
+//!  RunFile ─── runs and their values ────────────────► runs, run_values, hosts
 //! ```
 
 use std::collections::BTreeMap;
@@ -23,13 +24,16 @@ use self::time::WallClock;
 use crate::column::Timestamp;
 use crate::labels::Labels;
 use crate::tables::{
-    CountRow, FrameRow, HostRow, IntervalRow, LocalityRow, SampleRow, StackRow, WaitRow,
-    WindowSumRow,
+    CountRow, FrameRow, HostRow, IntervalRow, LocalityRow, RunRow, RunValueRow, SampleRow, StackRow,
+    WaitRow, WindowSumRow,
 };
 
+pub use self::runs::{RunsError, RunsOrigin, run_rows};
 pub use self::waits::wait_rows;
 pub use self::windows::{WindowsOf, window_rows};
 
+mod benchmark;
+mod runs;
 mod stacks;
 mod time;
 mod waits;
@@ -129,6 +133,10 @@ pub struct Rows {
     pub intervals: Vec<IntervalRow>,
     /// Of `hosts`.
     pub hosts: Vec<HostRow>,
+    /// Of `runs`.
+    pub runs: Vec<RunRow>,
+    /// Of `run_values`.
+    pub run_values: Vec<RunValueRow>,
 }
 
 /// What a profile has to hold to become rows: all counts with their addresses, no rows of functions.
@@ -167,6 +175,8 @@ impl Rows {
         self.counts.extend(other.counts);
         self.locality.extend(other.locality);
         self.intervals.extend(other.intervals);
+        self.runs.extend(other.runs);
+        self.run_values.extend(other.run_values);
         let is_known = |row: &HostRow| self.hosts.contains(row);
         let hosts: Vec<HostRow> = other.hosts.into_iter().filter(|row| !is_known(row)).collect();
         self.hosts.extend(hosts);

@@ -1,8 +1,9 @@
 //! Tables of a fleet's profiles: what a row means, files that are there whole or not at all, and the import of
-//! recordings.
+//! recordings and run files.
 //!
 //! ```text
 //!  recording ─► Profile ─► rows ─► one Parquet file per table and day ─► v1/TABLE/date=YYYY-MM-DD/HOST-KEY.parquet
+//!  run file ──► RunFile ───┘
 //! ```
 //! Any engine reads these files; docs/dataset.md describes them. Columns are only of types that DataFusion, DuckDB,
 //! Spark and ClickHouse read alike: text, integers and floating-point numbers of 64 bits, booleans, time stamps in
@@ -23,7 +24,8 @@ mod tables;
 pub use column::{ColumnValue, Timestamp};
 pub use file::{Dataset, DatasetError, TableWriter, file_name};
 pub use import::{
-    ImportError, ImportOrigin, PROFILE, Rows, TaskIdentity, WindowsOf, rows, wait_rows, window_rows,
+    ImportError, ImportOrigin, PROFILE, Rows, RunsError, RunsOrigin, TaskIdentity, WindowsOf, rows,
+    run_rows, wait_rows, window_rows,
 };
 pub use labels::{LabelError, Labels};
 pub use listing::DatasetFile;
@@ -31,6 +33,6 @@ pub use location::{DatasetLocation, LocationError, S3Location};
 pub use measured::{COUNTS_EVENT, LOCALITY_EVENT, MEASURED_EVENTS, WINDOWS_EVENT};
 pub use table::{ColumnInfo, TableRow};
 pub use tables::{
-    AgentRow, CountRow, FrameRow, HostRow, IntervalRow, LocalityRow, SampleRow, ServiceRow,
-    StackRow, TABLES, TableInfo, WaitRow, WindowSumRow,
+    AgentRow, CountRow, FrameRow, HostRow, IntervalRow, LocalityRow, RunRow, RunValueRow, SampleRow,
+    ServiceRow, StackRow, TABLES, TableInfo, WaitRow, WindowSumRow,
 };

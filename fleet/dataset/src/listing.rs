@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 
 use crate::Dataset;
 
-/// Tables in the order of delivery: `intervals` last, by which readers know that all of a bin is there.
-const ORDER: [&str; 11] = [
+/// Tables in the order of delivery: `intervals` last, by which readers know that all of a bin is there, and `runs` after
+/// the values of its runs.
+const ORDER: [&str; 13] = [
     "frames",
     "stacks",
     "hosts",
@@ -18,6 +19,8 @@ const ORDER: [&str; 11] = [
     "windows",
     "counts",
     "locality",
+    "run_values",
+    "runs",
     "intervals",
 ];
 

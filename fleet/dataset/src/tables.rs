@@ -369,6 +369,95 @@ table! {
     batch: i64,
 }
 
+table! {
+    /// A run of a benchmark, or of a command that was counted: one row each, from run files (`pmuscope/runs/1`). Its
+    /// values are in `run_values`, by `batch` and `run`.
+    RunRow = "runs", sorted by benchmark, host, start;
+    /// Start of the run.
+    start: Timestamp,
+    /// How long it took, microseconds.
+    duration_us: i64,
+    /// Host name.
+    host: Arc<str>,
+    /// Id of the boot; missing where the run file does not have it.
+    boot: Option<Arc<str>>,
+    /// What ran, by label; missing without one.
+    service: Option<Arc<str>>,
+    /// Version of what ran, by label.
+    version: Option<Arc<str>>,
+    /// What was run: a name that was given at import, else `bench NAME`, else the program, without its folder and
+    /// arguments.
+    benchmark: Arc<str>,
+    /// Hash of the command line, of all commands where several were compared: runs with equal ones did the same.
+    command_id: i64,
+    /// Arm: which of several commands or settings that were compared; missing where there was one.
+    arm: Option<Arc<str>>,
+    /// Number of the run in its file.
+    run: i64,
+    /// Runs of one round were made one after the other and can be paired; missing where there are no rounds.
+    round_number: Option<i64>,
+    /// What else distinguishes the run, in the order of names, as in `;group=2;threads=4;`; missing where nothing does.
+    settings: Option<Arc<str>>,
+    /// Whether its values count: it did what it was to do, or it is the only one of its file.
+    usable: bool,
+    /// Exit status, 128 + n after signal n; missing where the program was ended as planned, or only observed.
+    exit_status: Option<i64>,
+    /// Why the run is not usable.
+    why: Option<Arc<str>>,
+    /// Release of the kernel.
+    kernel: Option<Arc<str>>,
+    /// Machine name, as `uname -m` has it.
+    arch: Option<Arc<str>>,
+    /// CPU model.
+    cpu_model: Option<Arc<str>>,
+    /// Emulator, where the run was emulated: its times and counts are the emulator's.
+    emulator: Option<Arc<str>>,
+    /// The program that measured, and its version.
+    tool: Arc<str>,
+    /// Id of the import.
+    batch: i64,
+}
+
+table! {
+    /// A value of a run: a count, a time, or what the program reported; as it was measured, not divided by anything.
+    RunValueRow = "run_values", sorted by name, host, start, run;
+    /// Start of the run.
+    start: Timestamp,
+    /// Host name.
+    host: Arc<str>,
+    /// As in `runs`.
+    service: Option<Arc<str>>,
+    /// As in `runs`.
+    version: Option<Arc<str>>,
+    /// Number of the run in its file.
+    run: i64,
+    /// What was measured: an event, a metric such as `wall`, or a unit of work.
+    name: Arc<str>,
+    /// The part of the machine or the settings that the value is of, as in `;cpu=0;`; missing where it is of the whole run.
+    part: Option<Arc<str>>,
+    /// The value, in `value_unit`; scaled where the event was multiplexed; missing where it was not measured.
+    value: Option<f64>,
+    /// `s`, `ms`, `B` and so on; empty for a count.
+    value_unit: Arc<str>,
+    /// Where it comes from: `work` (units of work that the run did), or as in run files: `hardware`, `software`,
+    /// `emulated`, `clock`, `kernel`, `program`, `recording`, `derived`, `estimate`, `other`.
+    origin: Arc<str>,
+    /// Lower limit, where there is no value: what was timed did not happen while it was observed.
+    above: Option<f64>,
+    /// Half of the value's own 95% CI, where it is an estimate within its run.
+    half: Option<f64>,
+    /// Of a counter: the sum of what its descriptors read, neither scaled nor in the unit of the value.
+    count: Option<i64>,
+    /// Of a counter: time that it was enabled, microseconds.
+    enabled_us: Option<i64>,
+    /// Of a counter: time that it counted, microseconds.
+    running_us: Option<i64>,
+    /// Why there is no value.
+    why: Option<Arc<str>>,
+    /// Id of the import.
+    batch: i64,
+}
+
 /// What is known of a table without a row of it.
 #[derive(Debug, Clone)]
 pub struct TableInfo {
@@ -395,7 +484,7 @@ pub(crate) const fn info<T: TableRow>() -> TableInfo {
 }
 
 /// All tables.
-pub const TABLES: [TableInfo; 11] = [
+pub const TABLES: [TableInfo; 13] = [
     info::<SampleRow>(),
     info::<ServiceRow>(),
     info::<FrameRow>(),
@@ -407,4 +496,6 @@ pub const TABLES: [TableInfo; 11] = [
     info::<IntervalRow>(),
     info::<HostRow>(),
     info::<AgentRow>(),
+    info::<RunRow>(),
+    info::<RunValueRow>(),
 ];
