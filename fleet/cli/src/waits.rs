@@ -29,7 +29,7 @@ pub(crate) struct Args {
     select: SelectArgs,
     /// What rows are by: service, wait, function, module, state, version, unit, container, pod
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "service,wait,function",
-        hide_possible_values = true, value_parser = column_of(columns()))]
+        hide_possible_values = true, value_parser = column_of(names()))]
     by: Vec<ShareBy>,
     /// Show at most N rows, or all [default: 20]
     #[arg(long, value_name = "N")]
@@ -38,10 +38,10 @@ pub(crate) struct Args {
     output: OutputArgs<WaitsFormats>,
 }
 
-/// What waits know.
-fn columns() -> Vec<&'static str> {
-    let known = ShareBy::ALL.into_iter().filter(|(_, by)| *by != ShareBy::Host);
-    known.map(|(name, _)| name).collect()
+/// Columns of waits.
+fn names() -> Vec<&'static str> {
+    let of_waits = ShareBy::ALL.into_iter().filter(|(_, by)| !by.is_of_runs());
+    of_waits.map(|(name, _)| name).collect()
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {

@@ -2,17 +2,17 @@
 WITH observed AS (
     SELECT *, host AS on_host FROM locality),
 per_node AS (
-    SELECT {by}, host, node, sum(observations) AS observations, sum(processes) AS processes, sum(cpu_us) AS cpu_us,
+    SELECT {by}, on_host, node, sum(observations) AS observations, sum(processes) AS processes, sum(cpu_us) AS cpu_us,
         sum(memory_bytes) AS memory_bytes, sum(local_bytes) AS local_bytes, sum(idle_bytes) AS idle_bytes
     FROM observed
-    GROUP BY {by}, host, node),
+    GROUP BY {by}, on_host, node),
 largest AS (
     SELECT {by}, sum(memory_bytes) - sum(local_bytes) AS remote_bytes
     FROM per_node
     GROUP BY {by}
     ORDER BY remote_bytes DESC, {by}
     LIMIT {limit})
-SELECT {by}, host, node, observations, processes, cpu_us, memory_bytes, local_bytes, idle_bytes
+SELECT {by}, on_host, node, observations, processes, cpu_us, memory_bytes, local_bytes, idle_bytes
 FROM per_node
 JOIN largest USING ({by})
-ORDER BY remote_bytes DESC, {by}, host, node
+ORDER BY remote_bytes DESC, {by}, on_host, node

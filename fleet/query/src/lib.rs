@@ -19,6 +19,7 @@ mod metrics;
 mod place;
 mod question;
 mod rows;
+mod runs;
 mod selection;
 mod shares;
 mod sql;
@@ -34,6 +35,7 @@ pub use metrics::{CPU_TIME, FleetMetric, FleetMetricRow, FleetMetrics, MetricSou
 pub use place::FoundDataset;
 pub use question::{NamedQuestion, ShareBy};
 pub use rows::ResultRows;
+pub use runs::{FleetRun, FleetRuns, StandingOut, runs};
 pub use selection::{ColumnFilter, Selection, Sides};
 pub use shares::{Fleet, ShareRow, Shares, shares};
 pub use sql::Dialect;

@@ -61,11 +61,11 @@ pub fn locality(engine: &Engine, by: &[ShareBy], limit: u64) -> Result<FleetLoca
     let found = engine.rows(&NamedQuestion::Locality.sql(by, limit))?;
     let mut keys = Vec::new();
     for column in by {
-        keys.push(found.texts(column.sql_column())?);
+        keys.push(found.texts(column.column())?);
     }
     let number = |column: &str| found.numbers(column);
     let (names, nodes, observations) =
-        (found.texts("host")?, number("node")?, number("observations")?);
+        (found.texts("on_host")?, number("node")?, number("observations")?);
     let (cpu_us, memory) = (number("cpu_us")?, number("memory_bytes")?);
     let (local, idle) = (number("local_bytes")?, number("idle_bytes")?);
     let mut rows: Vec<(Vec<String>, Vec<HostNode<'_>>)> = Vec::new();

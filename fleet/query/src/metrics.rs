@@ -122,7 +122,7 @@ pub fn metrics(
     let found = engine.rows(&of_rows.sql(by, limit))?;
     let mut keys = Vec::new();
     for column in by {
-        keys.push(found.texts(column.sql_column())?);
+        keys.push(found.texts(column.column())?);
     }
     let mut rows: Vec<(Vec<String>, CountedSums)> = Vec::new();
     source.each(&found, &mut |at, row| {

@@ -21,13 +21,23 @@ pub enum ShareBy {
     Wait,
     /// Why threads are off the CPU.
     State,
+    /// What was run.
+    Benchmark,
+    /// Which of several commands or settings that were compared.
+    Arm,
     /// Host.
     Host,
+    /// CPU model of the host.
+    CpuModel,
+    /// Machine name of the host, such as `aarch64`.
+    Arch,
+    /// Release of the kernel.
+    Kernel,
 }
 
 impl ShareBy {
     /// All of them, with their names on a command line and in SQL.
-    pub const ALL: [(&'static str, Self); 10] = [
+    pub const ALL: [(&'static str, Self); 15] = [
         ("service", Self::Service),
         ("version", Self::Version),
         ("unit", Self::Unit),
@@ -37,23 +47,19 @@ impl ShareBy {
         ("module", Self::Module),
         ("wait", Self::Wait),
         ("state", Self::State),
+        ("benchmark", Self::Benchmark),
+        ("arm", Self::Arm),
         ("host", Self::Host),
+        ("cpu_model", Self::CpuModel),
+        ("arch", Self::Arch),
+        ("kernel", Self::Kernel),
     ];
 
-    /// The name of its column on a command line and in results.
+    /// The name of its column.
     #[must_use]
     pub fn column(self) -> &'static str {
         let known = Self::ALL.iter().find(|(_, one)| *one == self);
         known.map_or("service", |(name, _)| name)
-    }
-
-    /// The name of its column in SQL. Questions return the host beside what rows are by, so that one has a name of its own.
-    #[must_use]
-    pub fn sql_column(self) -> &'static str {
-        match self {
-            Self::Host => "on_host",
-            other => other.column(),
-        }
     }
 
     /// Whether stacks say it, and not samples.
@@ -65,13 +71,20 @@ impl ShareBy {
     /// Whether samples have it, by themselves or by their stacks.
     #[must_use]
     pub fn is_of_samples(self) -> bool {
-        !matches!(self, Self::Wait | Self::State | Self::Host)
+        !matches!(self, Self::Wait | Self::State) && !self.is_of_runs()
     }
 
     /// Whether it is what processes belong to.
     #[must_use]
     pub fn is_of_processes(self) -> bool {
         self.is_of_samples() && !self.is_of_stacks()
+    }
+
+    /// Whether only runs have it, or it is the host.
+    #[must_use]
+    pub fn is_of_runs(self) -> bool {
+        use ShareBy::{Arch, Arm, Benchmark, CpuModel, Host, Kernel};
+        matches!(self, Benchmark | Arm | Host | CpuModel | Arch | Kernel)
     }
 }
 
@@ -108,11 +121,13 @@ pub enum NamedQuestion {
     CountEvents,
     /// Memory and CPU time by node.
     Locality,
+    /// Sums of values of runs.
+    Runs,
 }
 
 impl NamedQuestion {
     /// All of them, with their names.
-    pub const ALL: [(&'static str, Self); 15] = [
+    pub const ALL: [(&'static str, Self); 16] = [
         ("services", Self::Services),
         ("functions", Self::Functions),
         ("total", Self::Total),
@@ -128,6 +143,7 @@ impl NamedQuestion {
         ("counts", Self::Counts),
         ("count-events", Self::CountEvents),
         ("locality", Self::Locality),
+        ("runs", Self::Runs),
     ];
 
     /// The text as it is in the repository.
@@ -148,6 +164,7 @@ impl NamedQuestion {
             Self::Counts => include_str!("../questions/counts.sql"),
             Self::CountEvents => include_str!("../questions/count-events.sql"),
             Self::Locality => include_str!("../questions/locality.sql"),
+            Self::Runs => include_str!("../questions/runs.sql"),
         }
     }
 
@@ -160,7 +177,7 @@ impl NamedQuestion {
     /// Its SQL: rows by these columns, this many of them at most.
     #[must_use]
     pub fn sql(self, by: &[ShareBy], limit: u64) -> String {
-        let all: Vec<&str> = by.iter().map(|one| one.sql_column()).collect();
+        let all: Vec<&str> = by.iter().map(|one| one.column()).collect();
         let of_samples = by.iter().filter(|one| !one.is_of_stacks());
         let columns: String = of_samples.map(|one| format!("{}, ", one.column())).collect();
         self.template()

@@ -2,7 +2,7 @@
 
 use arrow::array::AsArray;
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Int64Type};
+use arrow::datatypes::{DataType, Float64Type, Int64Type};
 
 use crate::engine::{QueryAnswer, QueryError};
 
@@ -53,6 +53,18 @@ impl ResultRows {
         let mut all = Vec::new();
         for array in self.arrays(column, &DataType::Int64, "whole number")? {
             all.extend(array.as_primitive::<Int64Type>().iter());
+        }
+        Ok(all)
+    }
+
+    /// A column of numbers that may be missing.
+    ///
+    /// # Errors
+    /// If there is no such column.
+    pub fn optional_values(&self, column: &str) -> Result<Vec<Option<f64>>, QueryError> {
+        let mut all = Vec::new();
+        for array in self.arrays(column, &DataType::Float64, "number")? {
+            all.extend(array.as_primitive::<Float64Type>().iter());
         }
         Ok(all)
     }

@@ -5,6 +5,7 @@
 //!  v1/services/…              ─► services_files ─► services   the same without stacks; of samples, where there is no such table
 //!  v1/intervals/…              ─► intervals_files ─► intervals   the event, times and hosts: what shares are of
 //!  v1/stacks, frames, waits, windows, … ─► …_files ─► stacks, frames, waits, windows, …
+//!  v1/runs, run_values        ─► …_files ─► runs, run_values   a name is the event that was asked for
 //!                                 samples ─► sides, services ─► service_sides   of a comparison: rows of a and of b
 //! ```
 
@@ -15,6 +16,8 @@ use crate::sql::Dialect;
 
 /// Columns of `samples` that a question can be narrowed to.
 const OF_SAMPLES: [&str; 6] = ["service", "version", "unit", "container", "pod", "host"];
+/// The column of `runs` that a question about runs can be narrowed to.
+const OF_RUNS: &str = "benchmark";
 
 /// A column that has one of these values.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +35,12 @@ impl ColumnFilter {
     pub fn new(column: &str, values: Vec<String>) -> Option<Self> {
         let column = OF_SAMPLES.into_iter().find(|one| *one == column)?;
         Some(Self { column, values })
+    }
+
+    /// Runs of these benchmarks; for questions about runs only.
+    #[must_use]
+    pub fn benchmarks(values: Vec<String>) -> Self {
+        Self { column: OF_RUNS, values }
     }
 
     /// Whether it is about this column.
@@ -173,6 +182,11 @@ impl Selection {
                 self.event.as_ref().map(|event| format!("event = {}", dialect.text(event))),
             );
         }
+        // What was measured in runs is an event, or a metric.
+        if table.name == "run_values" {
+            wanted
+                .extend(self.event.as_ref().map(|event| format!("name = {}", dialect.text(event))));
+        }
         if has("weight_unit") {
             let unit = self.weight_unit.as_ref();
             wanted.extend(unit.map(|unit| format!("weight_unit = {}", dialect.text(unit))));
@@ -216,6 +230,10 @@ fn columns(table: &TableInfo) -> Vec<String> {
         "samples" | "services" | "counts" | "locality" => OF_SAMPLES.contains(&name),
         "waits" => OF_SAMPLES.contains(&name) || matches!(name, "function" | "module"),
         "windows" => OF_SAMPLES.contains(&name) || name == "function",
+        "runs" => {
+            OF_SAMPLES.contains(&name) || matches!(name, "arm" | "cpu_model" | "arch" | "kernel")
+        }
+        "run_values" => OF_SAMPLES.contains(&name) || name == "part",
         _ => false,
     };
     let shown = |column: ColumnInfo| match column.name {
