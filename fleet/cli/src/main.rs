@@ -8,6 +8,7 @@ mod hosts;
 mod import;
 mod locality;
 mod metrics;
+mod runs;
 mod select;
 mod shares;
 mod sql;
@@ -54,7 +55,7 @@ const GLOBAL: &str = "Global options";
 enum FleetCommand {
     /// Record this host all the time, by service, and deliver to a dataset
     Agent(agent::Args),
-    /// Add recordings of single machines to a dataset
+    /// Add recordings and run files of single machines to a dataset
     Import(import::Args),
     /// Show which services use the CPUs of all hosts
     Top(shares::TopArgs),
@@ -70,6 +71,8 @@ enum FleetCommand {
     Locality(locality::Args),
     /// Show what threads wait for, how many at a time, and for how long
     Waits(waits::Args),
+    /// Show how long benchmarks take, and what else was measured in runs
+    Runs(runs::Args),
     /// Show what was recorded of each host, and what is missing
     Hosts(hosts::Args),
     /// Put a question in SQL, or print the SQL of a named one for other engines
@@ -102,6 +105,7 @@ fn main() -> ExitCode {
         FleetCommand::Metrics(args) => metrics::run(args),
         FleetCommand::Locality(args) => locality::run(args),
         FleetCommand::Waits(args) => waits::run(args),
+        FleetCommand::Runs(args) => runs::run(args),
         FleetCommand::Hosts(args) => hosts::run(args),
         FleetCommand::Sql(args) => sql::run(args),
         FleetCommand::Compact(args) => upkeep::compact(args),

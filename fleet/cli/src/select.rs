@@ -93,7 +93,7 @@ impl SelectArgs {
     }
 
     /// The same in words.
-    fn words(&self) -> String {
+    pub(crate) fn words(&self) -> String {
         let filter = |(name, values): (&str, &[String])| format!("{name} {}", values.join(", "));
         let label = |(name, value): &(String, String)| format!("label {name}={value}");
         let labels = self.label.iter().map(label);
@@ -118,6 +118,22 @@ impl SelectArgs {
         engine.keep_sums(&selection)?;
         let chosen = choose_event(&engine, &mut selection)?;
         Ok(OpenedDataset { engine, selection, chosen })
+    }
+
+    /// Refuses filters by what runs of benchmarks do not have.
+    pub(crate) fn refuse_for_runs(&self) -> anyhow::Result<()> {
+        let is_of_tasks = |column: &str| ["unit", "container", "pod"].contains(&column);
+        match self.columns().find(|(column, _)| is_of_tasks(column)) {
+            Some((column, _)) => {
+                Err(bad_input(format!("--{column}: runs have no {column}. Try: --service")))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// What values of runs are narrowed to, if to anything.
+    pub(crate) fn event(&self) -> Option<&str> {
+        self.event.as_deref()
     }
 
     /// That nothing was selected, with what there is.
@@ -160,10 +176,6 @@ pub(crate) struct OpenedDataset {
 impl OpenedDataset {
     /// What an answer covers.
     pub(crate) fn head(&self, args: &SelectArgs, coverage: &Coverage, samples: i64) -> FleetHead {
-        let time = |us: i64| {
-            let time = chrono::DateTime::from_timestamp_micros(us).unwrap_or_default();
-            time.format("%Y-%m-%d %H:%M:%S").to_string()
-        };
         let mut notes = Vec::new();
         if !self.chosen.others.is_empty() {
             let text =
@@ -191,8 +203,8 @@ impl OpenedDataset {
             dataset: args.dataset.to_string(),
             selection: args.words(),
             event: self.chosen.event.clone().unwrap_or_default(),
-            from: coverage.span_us.map(|(from, _)| time(from)),
-            until: coverage.span_us.map(|(_, until)| time(until)),
+            from: coverage.span_us.map(|(from, _)| shown_time(from)),
+            until: coverage.span_us.map(|(_, until)| shown_time(until)),
             hosts: coverage.hosts.len() as u64,
             recorded: coverage.share(),
             samples: samples.unsigned_abs(),
@@ -217,6 +229,12 @@ impl OpenedDataset {
     pub(crate) fn head_of(&self, args: &SelectArgs, fleet: &Fleet) -> FleetHead {
         self.head(args, &fleet.coverage, fleet.samples)
     }
+}
+
+/// Microseconds since 1970 as a date and time of UTC.
+pub(crate) fn shown_time(us: i64) -> String {
+    let time = chrono::DateTime::from_timestamp_micros(us).unwrap_or_default();
+    time.format("%Y-%m-%d %H:%M:%S").to_string()
 }
 
 /// A time as RFC 3339 has it, or a length of time before now.

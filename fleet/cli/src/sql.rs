@@ -23,7 +23,7 @@ pmuscope_console::forms!(SqlFormats: Text Json Csv Tsv, "pmuscope/fleet-sql/1");
   pmuscope fleet sql profiles --question functions   a named question
   pmuscope fleet sql profiles --question diff --a version=1.2 --b version=1.3 --print-sql --dialect spark
 
-Tables: samples, services, stacks, frames, waits, windows, intervals, hosts, agent; docs/dataset.md has their columns.")]
+Tables: samples, services, stacks, frames, waits, windows, intervals, hosts, agent, runs, run_values; docs/dataset.md has their columns.")]
 pub(crate) struct Args {
     #[command(flatten)]
     select: SelectArgs,
@@ -31,7 +31,7 @@ pub(crate) struct Args {
     #[arg(value_name = "SQL", required_unless_present = "question", conflicts_with = "question")]
     sql: Option<String>,
     /// A named question: services, functions, total, hosts, hours, diff, sides, stacks, agents, waits, metrics, events,
-    /// counts, count-events, locality
+    /// counts, count-events, locality, runs
     #[arg(long, value_name = "NAME", hide_possible_values = true, value_parser = question())]
     question: Option<NamedQuestion>,
     /// Before, of a question with two sides: COLUMN=VALUE
@@ -90,6 +90,9 @@ fn text(args: &Args) -> String {
         }
         (Some(NamedQuestion::Locality), _) => {
             NamedQuestion::Locality.sql(&crate::locality::DEFAULT_BY, args.limit)
+        }
+        (Some(NamedQuestion::Runs), _) => {
+            NamedQuestion::Runs.sql(&crate::runs::DEFAULT_BY, args.limit)
         }
         (Some(question), _) => question.sql(&[ShareBy::Service, ShareBy::Version], args.limit),
         (None, Some(sql)) => sql.clone(),

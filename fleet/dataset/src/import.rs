@@ -24,8 +24,8 @@ use self::time::WallClock;
 use crate::column::Timestamp;
 use crate::labels::Labels;
 use crate::tables::{
-    CountRow, FrameRow, HostRow, IntervalRow, LocalityRow, RunRow, RunValueRow, SampleRow, StackRow,
-    WaitRow, WindowSumRow,
+    CountRow, FrameRow, HostRow, IntervalRow, LocalityRow, RunRow, RunValueRow, SampleRow,
+    StackRow, WaitRow, WindowSumRow,
 };
 
 pub use self::runs::{RunsError, RunsOrigin, run_rows};

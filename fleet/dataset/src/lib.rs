@@ -33,6 +33,6 @@ pub use location::{DatasetLocation, LocationError, S3Location};
 pub use measured::{COUNTS_EVENT, LOCALITY_EVENT, MEASURED_EVENTS, WINDOWS_EVENT};
 pub use table::{ColumnInfo, TableRow};
 pub use tables::{
-    AgentRow, CountRow, FrameRow, HostRow, IntervalRow, LocalityRow, RunRow, RunValueRow, SampleRow,
-    ServiceRow, StackRow, TABLES, TableInfo, WaitRow, WindowSumRow,
+    AgentRow, CountRow, FrameRow, HostRow, IntervalRow, LocalityRow, RunRow, RunValueRow,
+    SampleRow, ServiceRow, StackRow, TABLES, TableInfo, WaitRow, WindowSumRow,
 };
