@@ -10,6 +10,7 @@
 //! microseconds.
 
 mod column;
+mod days;
 mod file;
 mod identity;
 mod import;
@@ -22,6 +23,7 @@ mod table;
 mod tables;
 
 pub use column::{ColumnValue, Timestamp};
+pub use days::{DayFile, day_files};
 pub use file::{Dataset, DatasetError, TableWriter, file_name};
 pub use import::{
     ImportError, ImportOrigin, PROFILE, Rows, RunsError, RunsOrigin, TaskIdentity, WindowsOf, rows,

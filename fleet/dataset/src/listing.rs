@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::Dataset;
+use crate::days::entries;
 
 /// Tables in the order of delivery: `intervals` last, by which readers know that all of a bin is there, and `runs` after
 /// the values of its runs.
@@ -89,16 +90,8 @@ impl Dataset {
 
 /// Names in a folder; none where it is not there, or is a file.
 fn names(folder: &Path) -> Result<Vec<String>, (PathBuf, io::Error)> {
-    use io::ErrorKind::{NotADirectory, NotFound};
-    let failed = |error| (folder.to_owned(), error);
-    let entries = match fs::read_dir(folder) {
-        Ok(entries) => entries,
-        Err(error) if matches!(error.kind(), NotFound | NotADirectory) => return Ok(Vec::new()),
-        Err(error) => return Err(failed(error)),
-    };
-    let name =
-        |entry: io::Result<fs::DirEntry>| Ok(entry?.file_name().to_string_lossy().into_owned());
-    entries.map(name).collect::<io::Result<_>>().map_err(failed)
+    let name = |path: PathBuf| Some(path.file_name()?.to_string_lossy().into_owned());
+    Ok(entries(folder)?.into_iter().filter_map(name).collect())
 }
 
 #[cfg(test)]

@@ -1,13 +1,13 @@
 //! Files that cannot be read: which one it is, and panics of readers that trusted it.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use datafusion::parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-use pmuscope_dataset::{DatasetLocation, TABLES};
+use pmuscope_dataset::{DatasetLocation, TABLES, day_files};
 
 /// Files whose contents are read as a whole to find the one that is damaged; of more only the ends.
 const READ: usize = 1000;
@@ -44,7 +44,10 @@ pub(crate) fn damaged(location: &DatasetLocation) -> Option<PathBuf> {
         return None;
     }
     let folders = TABLES.iter().map(|table| PathBuf::from(location.table(table.name)));
-    let files: Vec<PathBuf> = folders.flat_map(|folder| files(&folder)).collect();
+    let files: Vec<PathBuf> = folders
+        .flat_map(|folder| day_files(&folder).unwrap_or_default())
+        .map(|file| file.path)
+        .collect();
     let whole = files.len() <= READ;
     files.into_iter().find(|file| guarded(|| reads(file, whole)) != Ok(true))
 }
@@ -52,23 +55,8 @@ pub(crate) fn damaged(location: &DatasetLocation) -> Option<PathBuf> {
 /// Whether a file, or only its end, can be read.
 fn reads(file: &Path, whole: bool) -> bool {
     let Ok(opened) = File::open(file) else { return false };
-    // The engine takes an empty file for one without rows.
-    if opened.metadata().is_ok_and(|about| about.len() == 0) {
-        return true;
-    }
     let Ok(builder) = ParquetRecordBatchReaderBuilder::try_new(opened) else { return false };
     !whole || builder.build().is_ok_and(|mut reader| reader.all(|batch| batch.is_ok()))
-}
-
-/// The Parquet files of a table.
-fn files(table: &Path) -> Vec<PathBuf> {
-    let below = |folder: &Path| -> Vec<PathBuf> {
-        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-        entries.map(|entry| entry.path()).collect()
-    };
-    let days = below(table).into_iter().filter(|path| path.is_dir());
-    let is_file = |path: &PathBuf| path.extension().is_some_and(|end| end == "parquet");
-    days.flat_map(|day| below(&day)).filter(is_file).collect()
 }
 
 #[cfg(test)]

@@ -22,14 +22,21 @@ use tokio::runtime::Runtime;
 use crate::damage::{damaged, guarded};
 use crate::place::FoundDataset;
 use crate::rows::ResultRows;
+use crate::scan::{DATE, FileError, FolderTable};
 use crate::selection::{Selection, Sides, files, source};
 use crate::sql::Dialect;
 
 /// Memory that a question may use before it is written to disk, bytes.
 const MEMORY: usize = 1 << 30;
 
+/// The table of stacks, and what it calls them.
+const STACKS: &str = "stacks";
+const NAMES: [&str; 2] = ["leaf", "leaf_module"];
+
 /// Rows of a table that are kept in memory at most: some 250 bytes each.
 const MOST_KEPT: usize = 1 << 20;
+/// Files of at most this many bytes are read by our own reader, bytes: deliveries of a host are smaller, merged files larger.
+const SMALL: u64 = 2 << 20;
 /// Bytes at the end of a file that are read first: what a file says of itself is there.
 const END_OF_FILE: usize = 64 << 10;
 
@@ -89,6 +96,28 @@ fn is_of_files(error: &DataFusionError) -> bool {
     )
 }
 
+/// What our own reader says of a file, where it was that.
+fn file_error(error: &DataFusionError) -> Option<&FileError> {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        if let Some(found) = error.downcast_ref::<FileError>() {
+            return Some(found);
+        }
+        cause = error.source();
+    }
+    None
+}
+
+/// An error of the engine, or of a file where it names one.
+fn failed(error: DataFusionError) -> QueryError {
+    match file_error(&error) {
+        Some(FileError { path, message }) => {
+            QueryError::Damaged { path: path.clone(), message: message.clone() }
+        }
+        None => QueryError::Engine(error),
+    }
+}
+
 /// Rows of an answer, as the engine has them.
 #[derive(Debug, Clone)]
 pub struct QueryAnswer {
@@ -118,12 +147,28 @@ impl Engine {
     /// # Errors
     /// [`QueryError::NoDataset`] if there is none.
     pub fn open(location: &DatasetLocation) -> Result<Self, QueryError> {
+        Self::open_reading(location, SMALL)
+    }
+
+    /// The same, where files in folders of at most `small` bytes are read by our own reader: of 0, none. The rows are the same.
+    ///
+    /// # Errors
+    /// As [`Engine::open`].
+    pub fn open_reading(location: &DatasetLocation, small: u64) -> Result<Self, QueryError> {
         let dataset = FoundDataset::find(location)?;
         let (runtime, context) = start()?;
         dataset.introduce(&context);
         for table in &TABLES {
-            let folder = format!("{}/", location.table(table.name));
-            register(&context, table, &[folder], Files::ByDay).map_err(QueryError::Engine)?;
+            let folder = location.table(table.name);
+            let registered = match location {
+                DatasetLocation::Folder(_) if small > 0 => {
+                    let columns = views(&(table.schema)());
+                    let folder = FolderTable::new(folder.into(), columns, small);
+                    context.register_table(files(table.name), Arc::new(folder)).map(drop)
+                }
+                _ => register(&context, table, &[format!("{folder}/")], Files::ByDay),
+            };
+            registered.map_err(QueryError::Engine)?;
         }
         Ok(Self { runtime, context, dataset: Some(dataset) })
     }
@@ -170,6 +215,13 @@ impl Engine {
         for view in selection.selected(Dialect::DataFusion, &source, sides) {
             self.run(&view)?;
         }
+        if self.is_kept(STACKS) {
+            let (view, names) = (Dialect::DataFusion.view(), NAMES.join(", "));
+            self.run(&format!(
+                "{view} {STACKS} AS SELECT stack_id, {names} FROM {}",
+                kept(STACKS)
+            ))?;
+        }
         Ok(())
     }
 
@@ -186,27 +238,24 @@ impl Engine {
             .try_for_each(|table| self.keep(table.name, &selection.rows_of(table)))
     }
 
-    /// Keeps one row of each stack of a selection in memory, for questions about functions: every file has the stacks of
-    /// its own samples.
+    /// Keeps the name of each stack of a selection in memory, for questions about functions of this selection: every file has
+    /// the stacks of its own samples, with or without names.
     ///
     /// # Errors
     /// Those of the engine.
     pub fn keep_stacks(&self, selection: &Selection) -> Result<(), QueryError> {
-        let Some(stacks) = TABLES.iter().find(|table| table.name == "stacks") else {
+        let Some(stacks) = TABLES.iter().find(|table| table.name == STACKS) else {
             return Ok(());
         };
-        let columns = (stacks.columns)();
-        let rest = columns.iter().map(|column| column.name).filter(|name| *name != "stack_id");
-        let rest: Vec<String> =
-            rest.chain(["date"]).map(|name| format!("max({name}) AS {name}")).collect();
         let of = selection.rows_of(stacks);
-        let sql =
-            format!("SELECT stack_id, {} FROM ({of}) AS stacks GROUP BY stack_id", rest.join(", "));
-        self.keep(stacks.name, &sql)
+        let names = NAMES.map(|name| format!("max({name}) AS {name}")).join(", ");
+        let sql = format!("SELECT stack_id, {names} FROM ({of}) AS stacks GROUP BY stack_id");
+        self.keep(STACKS, &sql)
     }
 
     /// Reads rows of a table into memory, where they are not too many, and lets questions read them there: many small files
-    /// take longer to open than to read. `sql` is of the table's files, and has all their columns.
+    /// take longer to open than to read. `sql` is of the table's files, and has all columns that a view
+    /// of them shows.
     pub(crate) fn keep(&self, table: &str, sql: &str) -> Result<(), QueryError> {
         let answer = self.run(&format!("SELECT * FROM ({sql}) AS kept LIMIT {}", MOST_KEPT + 1))?;
         let rows: usize = answer.batches.iter().map(RecordBatch::num_rows).sum();
@@ -225,10 +274,12 @@ impl Engine {
     /// Where a view of a table has its rows from.
     fn source(&self, table: &str) -> String {
         let has_services = self.dataset.as_ref().is_none_or(|dataset| dataset.has("services"));
-        match self.context.table_exist(kept(table)) {
-            Ok(true) if table != "services" || has_services => kept(table),
-            _ => source(table, has_services),
-        }
+        let has_all = table != STACKS && (table != "services" || has_services);
+        if has_all && self.is_kept(table) { kept(table) } else { source(table, has_services) }
+    }
+
+    fn is_kept(&self, table: &str) -> bool {
+        self.context.table_exist(kept(table)).unwrap_or_default()
     }
 
     /// Answers a question in SQL.
@@ -243,16 +294,17 @@ impl Engine {
                 Ok(QueryAnswer { schema, batches: frame.collect().await? })
             })
         });
-        let failed = match answer {
+        let error = match answer {
             Ok(Ok(answer)) => return Ok(answer),
             Ok(Err(error)) if !is_of_files(&error) => return Err(QueryError::Engine(error)),
+            Ok(Err(error)) if file_error(&error).is_some() => return Err(failed(error)),
             Ok(Err(error)) => QueryError::Engine(error),
             Err(message) => QueryError::Panic(message),
         };
         // The engine does not say which file it was.
         match self.dataset.as_ref().and_then(|dataset| damaged(dataset.location())) {
-            Some(path) => Err(QueryError::Damaged { path, message: failed.to_string() }),
-            None => Err(failed),
+            Some(path) => Err(QueryError::Damaged { path, message: error.to_string() }),
+            None => Err(error),
         }
     }
 
@@ -265,7 +317,7 @@ impl Engine {
         sql: &str,
         mut take: impl FnMut(&RecordBatch) -> Result<(), E>,
     ) -> Result<(), E> {
-        let failed = |error| E::from(QueryError::Engine(error));
+        let failed = |error| E::from(failed(error));
         let done = guarded(|| {
             self.runtime.block_on(async {
                 let frame = self.context.sql(sql).await.map_err(failed)?;
@@ -340,7 +392,7 @@ fn register(
     form: Files,
 ) -> Result<(), DataFusionError> {
     let urls = paths.iter().map(ListingTableUrl::parse).collect::<Result<_, _>>()?;
-    let days = (form == Files::ByDay).then(|| ("date".to_owned(), DataType::Utf8));
+    let days = (form == Files::ByDay).then(|| (DATE.to_owned(), DataType::Utf8));
     let order = table.sorted_by.iter().map(|column| col(*column).sort(true, false)).collect();
     let orders = if form == Files::Sorted { vec![order] } else { Vec::new() };
     let options = ListingOptions::new(Arc::new(ParquetFormat::default()))

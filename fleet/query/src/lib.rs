@@ -20,6 +20,7 @@ mod place;
 mod question;
 mod rows;
 mod runs;
+mod scan;
 mod selection;
 mod shares;
 mod sql;
