@@ -138,7 +138,7 @@ fn share(clusters: &[(f64, f64)]) -> Option<Estimate> {
     }
     let memory: f64 = clusters.iter().map(|(_, memory)| memory).sum();
     // A ratio of nothing to something has no logarithm.
-    (memory > 0.0).then(|| Estimate { value: 0.0, interval: None, n: clusters.len() })
+    (memory > 0.0).then_some(Estimate { value: 0.0, interval: None, n: clusters.len() })
 }
 
 #[cfg(test)]
