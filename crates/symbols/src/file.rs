@@ -13,7 +13,7 @@ use crate::dwarf::DebugInfo;
 use crate::image::Image;
 use crate::locate::Locator;
 use crate::table::SymbolTable;
-use crate::{BuildId, Options, State, Symbol, plt};
+use crate::{BuildId, Options, State, Symbol, layout, plt};
 
 /// A vdso is a page or two.
 const LARGEST_VDSO: u64 = 1 << 20;
@@ -28,6 +28,8 @@ pub(crate) struct FromTables {
     pub(crate) absent: Vec<PathBuf>,
     /// Why there are no symbols, if there are none.
     pub(crate) lacking: Option<State>,
+    /// The file that was read: the debug file, where one was needed.
+    pub(crate) file: PathBuf,
 }
 
 /// Addresses that debug information has to be asked for.
@@ -50,6 +52,28 @@ pub(crate) fn of_file(
     let segments = image.segments();
     let addresses: Vec<Option<u64>> = offsets.iter().map(|&at| segments.address(at)).collect();
     Ok(of_image(locator, options, image, id, &addresses))
+}
+
+/// Symbols of `offsets`, ascending, in a file of build `id` that is nowhere, from its debug file alone. `missing` is what
+/// came of looking for the file.
+pub(crate) fn of_debug_file(
+    locator: &Locator<'_>,
+    options: Options,
+    id: &BuildId,
+    offsets: &[u64],
+    missing: State,
+) -> Result<FromTables, State> {
+    let debug = locator.debug_file_alone(id);
+    let refused = debug.refused();
+    let image = debug.image.ok_or_else(|| refused.unwrap_or(missing))?;
+    let Some(segments) = layout::segments(&image) else {
+        return Err(State::Unreadable(format!(
+            "{} does not say where code was in the file that ran, which is missing",
+            image.path().display()
+        )));
+    };
+    let addresses: Vec<Option<u64>> = offsets.iter().map(|&at| segments.address(at)).collect();
+    Ok(of_image(locator, options, image, Some(id), &addresses))
 }
 
 /// Symbols of addresses, as the tables of `image` count them; `None` where nothing is mapped.
@@ -75,10 +99,11 @@ pub(crate) fn of_image(
         let debug = locator.debug_file(&image, id.or(own_id.as_ref()), |file| {
             file.has(".symtab") || file.has(".debug_info")
         });
+        found.lacking = debug.refused();
         found.absent = debug.absent;
-        found.lacking = debug.differs.map(State::DebugFileDiffers);
         separate = debug.image.map(Arc::new);
     }
+    found.file = separate.as_ref().unwrap_or(&image).path().to_owned();
     let mut demangler = Demangler::default();
     found.symbols = from_tables(&image, separate.as_deref(), addresses, &mut demangler);
 

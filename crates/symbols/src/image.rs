@@ -172,6 +172,11 @@ pub(crate) struct Segments {
 }
 
 impl Segments {
+    /// Of parts of a file: first offset, end, and address of the first.
+    pub(crate) fn of(filled: Vec<(u64, u64, u64)>) -> Self {
+        Self { filled, zeroed: Vec::new() }
+    }
+
     /// Address, as symbols and debug information count it, of an offset in the file.
     pub(crate) fn address(&self, offset: u64) -> Option<u64> {
         at(&self.filled, offset)
@@ -262,7 +267,7 @@ mod tests {
             }
             let image = Image::in_memory(Path::new("x"), bytes);
             let _ = (image.build_id(), image.debug_link(), image.debug_alt_link());
-            let _ = image.segments().address(4000);
+            let _ = (image.segments().address(4000), crate::layout::segments(&image));
             for name in [".debug_info", ".symtab", ".gnu_debugdata"] {
                 if let Some(section) = image.section(name) {
                     let _ = image.contents(&section);

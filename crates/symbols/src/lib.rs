@@ -45,6 +45,7 @@ mod jit_dump;
 mod kallsyms;
 mod kept;
 mod kernel;
+mod layout;
 mod locate;
 mod namespaces;
 mod objects;
@@ -157,6 +158,16 @@ pub struct Resolved {
     pub state: State,
 }
 
+/// Symbols of addresses, and where they are from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ResolvedFrom {
+    /// The symbols.
+    pub resolved: Resolved,
+    /// The file that was read for them: the debug file, where one was needed. `None` where none was: it is missing or
+    /// refused, the cache or a bundle has the answer, or the module is no file.
+    pub file: Option<PathBuf>,
+}
+
 /// Finds symbols.
 #[derive(Debug)]
 pub struct Symbolizer {
@@ -167,6 +178,8 @@ pub struct Symbolizer {
     jit_dumps: HashMap<i32, Vec<PathBuf>>,
     /// Names have parameters.
     signatures: bool,
+    /// A debug file is enough where the file itself is missing.
+    debug_files_alone: bool,
 }
 
 impl Symbolizer {
@@ -179,7 +192,14 @@ impl Symbolizer {
     /// A symbolizer that takes symbols from `sources`.
     #[must_use]
     pub fn with_sources(options: Options, sources: Sources) -> Self {
-        Self { options, sources, bundle: None, jit_dumps: HashMap::new(), signatures: false }
+        Self {
+            options,
+            sources,
+            bundle: None,
+            jit_dumps: HashMap::new(),
+            signatures: false,
+            debug_files_alone: false,
+        }
     }
 
     /// Answers from `bundle` what it has an answer for.
@@ -190,6 +210,14 @@ impl Symbolizer {
     /// From now on, names of functions are those with parameters, where symbols have them.
     pub fn show_signatures(&mut self) {
         self.signatures = true;
+    }
+
+    /// From now on, the debug file of a build is enough where the file that ran is nowhere, as on a machine that has debug
+    /// packages only. Where code was in the missing file, strip(1) does not keep: that is taken from the layout of its
+    /// segments, and only where linkers leave no other. Stubs of shared libraries (`name@plt`) have no names then. Answers
+    /// should not be kept ([`Sources::cache`]): the file itself, once it is there, has more.
+    pub fn use_debug_files_alone(&mut self) {
+        self.debug_files_alone = true;
     }
 
     /// The kernel that symbols of the kernel are those of: the running one, or with a bundle that which
@@ -211,9 +239,14 @@ impl Symbolizer {
     /// Symbols of all `requests`, one answer for each, in their order: the same whatever the number of
     /// threads.
     pub fn resolve_all(&mut self, requests: &[Request<'_>]) -> Vec<Resolved> {
+        self.resolve_all_from(requests).into_iter().map(|found| found.resolved).collect()
+    }
+
+    /// The same with the files that were read.
+    pub fn resolve_all_from(&mut self, requests: &[Request<'_>]) -> Vec<ResolvedFrom> {
         let mut found = resolve::all(self, requests);
         if self.signatures {
-            found.iter_mut().for_each(with_signatures);
+            found.iter_mut().for_each(|found| with_signatures(&mut found.resolved));
         }
         found
     }

@@ -10,7 +10,8 @@
 //!  debuginfod, by build id                  debuginfod, by build id
 //! ```
 //!
-//! Every file except the one at the recorded path is accepted only by its build ID.
+//! Every file except the one at the recorded path is accepted only by its build ID. For callers that ask for it, a debug
+//! file is enough where the file itself is nowhere ([`crate::layout`]).
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -42,6 +43,29 @@ pub(crate) struct DebugFile {
     pub(crate) absent: Vec<PathBuf>,
     /// One that belongs to another build.
     pub(crate) differs: Option<PathBuf>,
+    /// One that is there and cannot be read, and why.
+    pub(crate) unreadable: Option<(PathBuf, String)>,
+}
+
+impl DebugFile {
+    /// Why one that is there was not used.
+    pub(crate) fn refused(&self) -> Option<State> {
+        let unreadable = || {
+            let (path, why) = self.unreadable.as_ref()?;
+            Some(State::Unreadable(format!("debug file {}: {why}", path.display())))
+        };
+        self.differs.clone().map(State::DebugFileDiffers).or_else(unreadable)
+    }
+
+    /// Notes that `path` could not be opened.
+    fn note(&mut self, path: &Path, state: State) {
+        let why = match state {
+            State::FileMissing => return,
+            State::Unreadable(why) => why,
+            _ => "permission denied".to_owned(),
+        };
+        self.unreadable.get_or_insert((path.to_owned(), why));
+    }
 }
 
 impl<'a> Locator<'a> {
@@ -98,9 +122,13 @@ impl<'a> Locator<'a> {
             if path == image.path() {
                 continue;
             }
-            let Ok(file) = Image::open(&path) else {
-                found.absent.push(path);
-                continue;
+            let file = match Image::open(&path) {
+                Ok(file) => file,
+                Err(state) => {
+                    found.note(&path, state);
+                    found.absent.push(path);
+                    continue;
+                }
             };
             let same = match (id, file.build_id()) {
                 (Some(id), Some(other)) => id.same_build(&other),
@@ -115,6 +143,27 @@ impl<'a> Locator<'a> {
             }
         }
         found.image = id.and_then(|id| self.served("debuginfo", id)).filter(enough);
+        found
+    }
+
+    /// The debug file of build `id`, where the file that ran is nowhere.
+    pub(crate) fn debug_file_alone(&self, id: &BuildId) -> DebugFile {
+        let mut found = DebugFile::default();
+        let name = by_build_id(id.as_bytes());
+        let dirs = self.debug_dirs();
+        let below = name.iter().flat_map(|name| dirs.iter().map(move |dir| dir.join(name)));
+        let cached = self.perf_cache.iter().filter_map(|dir| perf_cached(dir, id, "debug"));
+        for path in below.chain(cached) {
+            match Image::open(&path) {
+                Ok(file) if file.build_id().is_some_and(|other| id.same_build(&other)) => {
+                    found.image = Some(file);
+                    return found;
+                }
+                Ok(_) => _ = found.differs.get_or_insert(path),
+                Err(state) => found.note(&path, state),
+            }
+        }
+        found.image = self.served("debuginfo", id);
         found
     }
 

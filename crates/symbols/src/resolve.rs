@@ -16,8 +16,8 @@ use crate::dwarf::{DebugInfo, Places};
 use crate::file::{DebugWork, FromTables};
 use crate::locate::Locator;
 use crate::{
-    BuildId, Bundle, Module, Options, Request, Resolved, Sources, State, Symbol, Symbolizer,
-    bundle, file, jit, kernel, pool,
+    BuildId, Bundle, Module, Options, Request, Resolved, ResolvedFrom, Sources, State, Symbol,
+    Symbolizer, bundle, file, jit, kernel, pool,
 };
 
 /// More threads than this wait for memory and disk rather than for each other.
@@ -35,6 +35,8 @@ struct PendingGroup<'a> {
     /// Why addresses could not be looked up.
     failed: Option<State>,
     keep: Option<Keep>,
+    /// The file that was read, if one was.
+    file: Option<PathBuf>,
 }
 
 /// What goes to the cache.
@@ -58,10 +60,13 @@ struct ResolveContext<'a> {
     kernel: OnceLock<Option<(BuildId, String)>>,
 }
 
-pub(crate) fn all(symbolizer: &Symbolizer, requests: &[Request<'_>]) -> Vec<Resolved> {
+pub(crate) fn all(symbolizer: &Symbolizer, requests: &[Request<'_>]) -> Vec<ResolvedFrom> {
     let Symbolizer { options, sources, bundle, .. } = symbolizer;
-    let mut resolved: Vec<Option<Resolved>> =
-        requests.iter().map(|request| from_bundle(bundle.as_ref()?, *options, request)).collect();
+    let bundled = |request: &Request<'_>| {
+        let resolved = from_bundle(bundle.as_ref()?, *options, request)?;
+        Some(ResolvedFrom { resolved, file: None })
+    };
+    let mut resolved: Vec<Option<ResolvedFrom>> = requests.iter().map(bundled).collect();
     let groups = group(requests, |index| resolved[index].is_none());
     let shared = ResolveContext {
         symbolizer,
@@ -90,14 +95,19 @@ pub(crate) fn all(symbolizer: &Symbolizer, requests: &[Request<'_>]) -> Vec<Reso
     }
     for (answer, group) in answers.into_iter().zip(&groups) {
         let (&last, others) = group.members.split_last().unwrap_or((&0, &[]));
+        let file = answer.file.clone();
+        let from = |resolved| Some(ResolvedFrom { resolved, file: file.clone() });
         for &member in others {
-            resolved[member] = Some(answer.part(requests[member].addresses));
+            resolved[member] = from(answer.part(requests[member].addresses));
         }
-        resolved[last] = Some(answer.finish(requests[last].addresses));
+        resolved[last] = from(answer.finish(requests[last].addresses));
     }
-    let nothing = |request: &Request<'_>| Resolved {
-        symbols: vec![None; request.addresses.len()],
-        state: State::NoSymbols,
+    let nothing = |request: &Request<'_>| ResolvedFrom {
+        resolved: Resolved {
+            symbols: vec![None; request.addresses.len()],
+            state: State::NoSymbols,
+        },
+        file: None,
     };
     let with_requests = resolved.into_iter().zip(requests);
     with_requests.map(|(found, request)| found.unwrap_or_else(|| nothing(request))).collect()
@@ -140,7 +150,7 @@ fn group<'a>(requests: &[Request<'a>], wanted: impl Fn(usize) -> bool) -> Vec<Mo
             }
             Entry::Occupied(group) => {
                 let group = &mut groups[*group.get()];
-                group.paths.extend(path);
+                group.paths.extend(path.filter(|path| !group.paths.contains(path)));
                 group.addresses.to_mut().extend(request.addresses);
                 group.members.push(index);
             }
@@ -188,6 +198,7 @@ fn threads(sources: &Sources) -> usize {
 impl ResolveContext<'_> {
     fn look_up<'a>(&self, group: &ModuleRequests<'a>) -> PendingGroup<'a> {
         let Symbolizer { options, sources, jit_dumps, .. } = self.symbolizer;
+        let debug_files_alone = self.symbolizer.debug_files_alone;
         let addresses = group.addresses.clone();
         match group.module {
             Module::File { build_id, .. } => {
@@ -204,8 +215,14 @@ impl ResolveContext<'_> {
                     };
                     let mut tries = group.paths.iter().map(reading);
                     let first = tries.next().unwrap_or(Err(State::FileMissing));
-                    let found = first.or_else(|state| tries.find_map(Result::ok).ok_or(state))?;
-                    Ok((found, None))
+                    let found = first.or_else(|state| tries.find_map(Result::ok).ok_or(state));
+                    let found = match (found, build_id) {
+                        (Err(state), Some(id)) if debug_files_alone => {
+                            file::of_debug_file(&self.locator, *options, id, addresses, state)
+                        }
+                        (found, _) => found,
+                    };
+                    Ok((found?, None))
                 });
                 if let Some(keep) = &mut answer.keep {
                     keep.path = path.map(Path::to_path_buf);
@@ -280,6 +297,7 @@ impl ResolveContext<'_> {
                     ..work
                 });
                 answer.failed = found.lacking;
+                answer.file = Some(found.file).filter(|file| !file.as_os_str().is_empty());
                 answer.keep = key.map(|key| {
                     let absent = found.absent;
                     Keep { key, absent, stored, within, path: None }
@@ -293,7 +311,7 @@ impl ResolveContext<'_> {
 impl<'a> PendingGroup<'a> {
     fn empty(addresses: Cow<'a, [u64]>) -> Self {
         let symbols = vec![None; addresses.len()];
-        Self { addresses, symbols, debug: None, failed: None, keep: None }
+        Self { addresses, symbols, debug: None, failed: None, keep: None, file: None }
     }
 
     fn of(found: Result<Vec<Option<Symbol>>, State>, addresses: Cow<'a, [u64]>) -> Self {

@@ -4,7 +4,9 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pmuscope_symbols::{BuildId, Sources, State, read_build_id};
+use pmuscope_symbols::{
+    BuildId, Module, Options, Request, ResolvedFrom, Sources, State, Symbolizer, read_build_id,
+};
 
 use crate::programs::{compile, file_offset, resolve_from, tool};
 
@@ -166,4 +168,53 @@ fn another_root_comes_first() {
     let replaced = Path::new("/opt/program (deleted)");
     assert_eq!(reading(None, replaced).0, State::FileReplaced);
     assert_eq!(reading(Some(&root), replaced).1, ALL);
+}
+
+impl Stripped {
+    /// The answer for a program that is nowhere.
+    fn without_program(&self) -> ResolvedFrom {
+        let sources = self.sources();
+        let mut symbolizer = Symbolizer::with_sources(Options { inlined: true }, sources);
+        symbolizer.use_debug_files_alone();
+        let module = Module::File { path: Path::new("/nowhere/program"), build_id: Some(&self.id) };
+        let request = Request { module, addresses: &[self.offset] };
+        symbolizer.resolve_all_from(&[request]).remove(0)
+    }
+}
+
+#[test]
+fn a_debug_file_is_enough_where_the_program_is_nowhere() {
+    let Some(stripped) = Stripped::new() else { return };
+    assert_eq!(stripped.without_program().resolved.state, State::FileMissing);
+    let place = stripped.by_id();
+    fs::copy(&stripped.debug, &place).unwrap();
+    let whole = stripped.names(Some(&stripped.id)).1;
+    fs::remove_file(&stripped.program).unwrap();
+    let found = stripped.without_program();
+    assert_eq!((found.resolved.state, found.file.as_ref()), (State::Found, Some(&place)));
+    let symbol = found.resolved.symbols[0].as_ref().unwrap();
+    let names: Vec<&str> = [&symbol.name]
+        .into_iter()
+        .chain(symbol.inlined.iter().map(|one| &one.name))
+        .map(|name| &**name)
+        .collect();
+    assert_eq!((names, whole), (ALL.to_vec(), ALL.map(String::from).to_vec()));
+    assert!(symbol.inlined[1].line.as_ref().is_some_and(|line| line.number.is_some()));
+    // Nobody else gets names from a file that did not run.
+    assert_eq!(stripped.names(Some(&stripped.id)).0, State::FileMissing);
+}
+
+#[test]
+fn a_debug_file_that_is_damaged_or_of_another_build_is_not_used_alone_and_named() {
+    let Some(stripped) = Stripped::new() else { return };
+    let place = stripped.by_id();
+    let bytes = fs::read(&stripped.debug).unwrap();
+    fs::write(&place, &bytes[..bytes.len() / 2]).unwrap();
+    for found in [stripped.without_program().resolved.state, stripped.names(Some(&stripped.id)).0] {
+        let State::Unreadable(why) = found else { panic!("{found:?}") };
+        assert!(why.starts_with(&format!("debug file {}: ", place.display())), "{why}");
+    }
+    fs::copy(compile(stripped.dir(), "other", &["-O1"]).unwrap(), &place).unwrap();
+    let found = stripped.without_program();
+    assert_eq!((found.resolved.state, found.file), (State::DebugFileDiffers(place), None));
 }
