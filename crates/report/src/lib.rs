@@ -57,7 +57,7 @@ pub use fleet::{
     AnyColumn, AnyTable, AnyValues, FleetChange, FleetCounted, FleetDiffView, FleetHead, FleetHost,
     FleetHostsView, FleetLocalityRow, FleetLocalityView, FleetMetricCell, FleetMetricColumn,
     FleetMetricsOf, FleetMetricsRow, FleetMetricsView, FleetRunRow, FleetRunsView, FleetShare,
-    FleetSharesView, FleetSide, FleetWaitRow, FleetWaitsView,
+    FleetSharesView, FleetSide, FleetWaitRow, FleetWaitsView, SymbolizeView, SymbolizedModule,
 };
 pub use guests::guests_text;
 pub use html::{Fact, PageLimits, Summary, html_page};

@@ -1,5 +1,6 @@
 //! Answers about all hosts of a fleet, in every form: shares and CPUs by service or function, changes from one side to
-//! another, waits, metrics, locality, runs of benchmarks, what was recorded of each host, and rows of any SQL.
+//! another, waits, metrics, locality, runs of benchmarks, what was recorded of each host, modules that got names later,
+//! and rows of any SQL.
 
 mod diff;
 mod head;
@@ -8,6 +9,7 @@ mod locality;
 mod metrics;
 mod runs;
 mod share;
+mod symbolize;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -22,5 +24,6 @@ pub use metrics::{
 };
 pub use runs::{FleetRunRow, FleetRunsView};
 pub use share::{FleetShare, FleetSharesView};
+pub use symbolize::{SymbolizeView, SymbolizedModule};
 pub use table::{AnyColumn, AnyTable, AnyValues};
 pub use waits::{FleetWaitRow, FleetWaitsView};

@@ -406,3 +406,54 @@ fn runs_have_their_unit_and_name_hosts_that_stand_out() {
     assert!(page.contains("&lt;b&gt;") && !page.contains("<b>"), "host names stay text");
     assert!(!page.contains("of all services"), "nothing is lost of runs");
 }
+
+#[test]
+fn modules_that_got_names_later_say_where_from_and_why_not() {
+    use pmuscope_profile::SymbolState;
+    let row = |module: &str, addresses, named, state, file: Option<&str>| SymbolizedModule {
+        build_id: "b2bcad6d2356b2bcad6d2356b2bcad6d2356b2bc".into(),
+        module: module.into(),
+        addresses,
+        named,
+        state,
+        file: file.map(str::to_owned),
+    };
+    let unreadable = SymbolState::Unreadable("debug file /d/b2.debug: no ELF".into());
+    let rows = [
+        row("/usr/bin/a", 2000, 1990, SymbolState::Found, Some("/d/a.debug")),
+        row("/usr/bin/<b>", 30, 0, unreadable, None),
+        row("/usr/bin/c", 20, 0, SymbolState::DebugFileDiffers("/d/c.debug".into()), None),
+        row("/usr/bin/d", 10, 0, SymbolState::FileMissing, None),
+    ];
+    let view =
+        SymbolizeView { dataset: "profiles", dry_run: false, files: 4, rows: &rows, limit: None };
+    insta::assert_snapshot!(view.text(&Style::PLAIN), @r#"
+    2,060 addresses without a name in 4 modules: 1,990 named, 4 files written
+
+    addresses  named  build id      symbols           from        DSO
+        2,000  1,990  b2bcad6d2356  found             /d/a.debug  /usr/bin/a
+           30      0  b2bcad6d2356  file unreadable   -           /usr/bin/<b>
+           20      0  b2bcad6d2356  other debug file  -           /usr/bin/c
+           10      0  b2bcad6d2356  file missing      -           /usr/bin/d
+
+    /usr/bin/<b>: debug file /d/b2.debug: no ELF
+    /usr/bin/c: /d/c.debug is of another build and was not used
+    "#);
+    insta::assert_snapshot!(view.delimited(Separator::Comma).unwrap(), @r#"
+    addresses,named,build_id,state,file,reason,module
+    2000,1990,b2bcad6d2356b2bcad6d2356b2bcad6d2356b2bc,found,/d/a.debug,,/usr/bin/a
+    30,0,b2bcad6d2356b2bcad6d2356b2bcad6d2356b2bc,unreadable,,debug file /d/b2.debug: no ELF,/usr/bin/<b>
+    20,0,b2bcad6d2356b2bcad6d2356b2bcad6d2356b2bc,debug_file_differs,,/d/c.debug is of another build and was not used,/usr/bin/c
+    10,0,b2bcad6d2356b2bcad6d2356b2bcad6d2356b2bc,file_missing,,,/usr/bin/d
+    "#);
+    let value = json(&view);
+    assert_eq!((&value["addresses"], &value["named"]), (&2060.into(), &1990.into()));
+    assert_eq!(value["rows"][3]["file"], Value::Null);
+    assert!(rows[1].has_unusable_file() && !rows[2].has_unusable_file());
+    let dry = SymbolizeView { dry_run: true, files: 0, rows: &rows[..1], ..view };
+    assert!(dry.text(&Style::PLAIN).starts_with(
+        "2,000 addresses without a name in 1 module: 1,990 can be named, nothing written"
+    ));
+    let none = SymbolizeView { rows: &[], limit: Some(1), ..dry };
+    assert_eq!(none.text(&Style::PLAIN).lines().count(), 1);
+}
