@@ -1,8 +1,12 @@
 -- Sums by {by} and host, for the {limit} largest over all hosts. A sample counts once for each function of its stack.
-WITH names AS (
-    SELECT f.stack_id AS stack_id, coalesce(f.function, '[unknown]') AS function, f.module AS module
+WITH frames_once AS (
+    SELECT f.stack_id AS stack_id, coalesce(max(f.function), '[unknown]') AS function, max(f.module) AS module
     FROM frames AS f
-    GROUP BY f.stack_id, coalesce(f.function, '[unknown]'), f.module),
+    GROUP BY f.stack_id, f.depth, f.inline_depth),
+names AS (
+    SELECT stack_id{of_stacks}
+    FROM frames_once
+    GROUP BY stack_id{of_stacks}),
 by_stack AS (
     SELECT {columns}stack_id, sum(weight) AS weight
     FROM samples

@@ -331,6 +331,21 @@ impl Engine {
         done.unwrap_or_else(|message| Err(QueryError::Panic(message).into()))
     }
 
+    /// The same with rows by the names of their columns.
+    ///
+    /// # Errors
+    /// As [`Engine::each`].
+    pub fn each_rows<E: From<QueryError>>(
+        &self,
+        sql: &str,
+        mut take: impl FnMut(&ResultRows) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.each(sql, |batch| {
+            let (schema, batches) = (batch.schema(), vec![batch.clone()]);
+            take(&ResultRows::new(QueryAnswer { schema, batches }))
+        })
+    }
+
     /// The rows of an answer, by the names of their columns.
     ///
     /// # Errors

@@ -180,10 +180,13 @@ impl NamedQuestion {
         let all: Vec<&str> = by.iter().map(|one| one.column()).collect();
         let of_samples = by.iter().filter(|one| !one.is_of_stacks());
         let columns: String = of_samples.map(|one| format!("{}, ", one.column())).collect();
+        let of_stacks = by.iter().filter(|one| one.is_of_stacks());
+        let of_stacks: String = of_stacks.map(|one| format!(", {}", one.column())).collect();
         self.template()
             .trim_end()
             .replace("{by}", &all.join(", "))
             .replace("{columns}", &columns)
+            .replace("{of_stacks}", &of_stacks)
             .replace("{limit}", &limit.to_string())
     }
 }

@@ -9,8 +9,8 @@ use pmuscope_dataset::{
     Timestamp, WaitRow, WindowSumRow,
 };
 use pmuscope_query::{
-    ColumnFilter, Dialect, Engine, FoundDataset, NamedQuestion, QueryError, Selection, ShareBy,
-    Sides, choose_event, diff, hosts, shares, stacks, waits,
+    ColumnFilter, Dialect, Engine, FleetStacks, FoundDataset, NamedQuestion, QueryError, Selection,
+    ShareBy, Sides, choose_event, diff, hosts, shares, stacks, waits,
 };
 
 /// 2025-11-25, midnight UTC.
@@ -239,6 +239,75 @@ fn functions_are_named_once_however_many_files_name_them() {
     assert_eq!(with_callees.rows[0].weight, with_callees.fleet.weight);
 }
 
+/// Frames of one stack without a name on one host and with names, also inlined ones, on another; and two without a name
+/// in two modules.
+#[test]
+fn a_sample_counts_once_for_each_function_whatever_other_hosts_know() {
+    let folder = tempfile::tempdir().unwrap();
+    let dataset = Dataset::new(folder.path());
+    let frame = |depth, inline_depth, function: Option<&str>, module: &str| FrameRow {
+        stack_id: 1,
+        depth,
+        inline_depth,
+        build_id: Some("ab".into()),
+        address: Some(16 * depth),
+        function: function.map(Arc::from),
+        module: module.into(),
+        ..FrameRow::default()
+    };
+    let (shop, other, libc) = ("/bin/shop", "/overlay/bin/shop", "/lib/libc.so");
+    let without = [0, 1, 2]
+        .map(|depth| frame(depth, 0, None, shop))
+        .into_iter()
+        .chain([frame(3, 0, None, libc)]);
+    let with = [
+        frame(0, 0, Some("main"), other),
+        frame(0, 1, Some("inlined"), other),
+        frame(1, 0, Some("main"), other),
+    ];
+    let used = |host| sample(&(host, "shop", None, 1, 0, 1000));
+    for (host, frames) in [("a", without.collect::<Vec<_>>()), ("b", with.to_vec())] {
+        let (row, _) = stack(1);
+        let leaf = (host == "b").then(|| Arc::from("inlined"));
+        let rows = Rows {
+            samples: vec![used(host)],
+            frames,
+            stacks: vec![StackRow { leaf, ..row }],
+            intervals: vec![interval(host, 0, 100)],
+            ..Rows::default()
+        };
+        dataset.write_all(rows, Timestamp(DAY), host).unwrap();
+    }
+    let engine = opened(&folder, &[]);
+    let total = |by: &[ShareBy]| -> Vec<(String, i64)> {
+        let rows = shares(&engine, by, 10, true, true).unwrap().rows;
+        let mut rows: Vec<_> =
+            rows.into_iter().map(|row| (row.keys.join(" "), row.samples)).collect();
+        rows.sort();
+        rows
+    };
+    let all =
+        |names: &[&str]| names.iter().map(|name| ((*name).to_owned(), 200)).collect::<Vec<_>>();
+    assert_eq!(total(&[ShareBy::Function]), all(&["[unknown]", "inlined", "main"]));
+    assert_eq!(
+        total(&[ShareBy::Function, ShareBy::Module]),
+        all(&[
+            "[unknown] /bin/shop",
+            "[unknown] /lib/libc.so",
+            "inlined /overlay/bin/shop",
+            "main /overlay/bin/shop"
+        ])
+    );
+    let own = shares(&engine, &[ShareBy::Function], 10, false, true).unwrap().rows;
+    assert_eq!(
+        own.iter().map(|row| (&*row.keys[0], row.samples)).collect::<Vec<_>>(),
+        [("inlined", 200)]
+    );
+    let folded = folded(&stacks(&engine, "cpu-clock", 100).unwrap());
+    assert_eq!(folded.lines().count(), 1, "{folded}");
+    assert!(folded.ends_with(";main;main;inlined 2000000\n"), "{folded}");
+}
+
 #[test]
 fn a_limit_leaves_out_rows_and_changes_no_share() {
     let folder = dataset(&SHOP);
@@ -308,22 +377,22 @@ fn sides_are_compared_on_hosts_that_ran_both() {
     assert_eq!(f1.samples, [4000, 8000]);
 }
 
+/// Stacks as folded text.
+fn folded(stacks: &FleetStacks) -> String {
+    let (source, mut folded) = (stacks.source(), Vec::new());
+    let event = source.events[0].clone();
+    let options = pmuscope_profile::export::folded::Options::default();
+    pmuscope_profile::export::folded::write(&source, &event, options, &mut folded).unwrap();
+    String::from_utf8(folded).unwrap()
+}
+
 #[test]
 fn stacks_keep_their_weight_and_their_order() {
     let folder = dataset(&SHOP);
     let engine = opened(&folder, &[]);
     let found = stacks(&engine, "cpu-clock", 100).unwrap();
     assert_eq!(found.samples(), 45_000);
-    let (source, mut folded) = (found.source(), Vec::new());
-    let event = source.events[0].clone();
-    pmuscope_profile::export::folded::write(
-        &source,
-        &event,
-        pmuscope_profile::export::folded::Options::default(),
-        &mut folded,
-    )
-    .unwrap();
-    let folded = String::from_utf8(folded).unwrap();
+    let folded = folded(&found);
     let expected = "cron;main;f3 60000000\nshop;main;f1 180000000\nshop;main;f2 210000000\n";
     assert_eq!(folded, expected);
 }
