@@ -12,6 +12,7 @@ mod runs;
 mod select;
 mod shares;
 mod sql;
+mod symbolize;
 mod upkeep;
 mod waits;
 
@@ -77,6 +78,8 @@ enum FleetCommand {
     Hosts(hosts::Args),
     /// Put a question in SQL, or print the SQL of a named one for other engines
     Sql(sql::Args),
+    /// Look up names for functions that had none where they were recorded
+    Symbolize(symbolize::Args),
     /// Merge the files of past days into few
     Compact(upkeep::CompactArgs),
     /// Remove old days
@@ -108,6 +111,7 @@ fn main() -> ExitCode {
         FleetCommand::Runs(args) => runs::run(args),
         FleetCommand::Hosts(args) => hosts::run(args),
         FleetCommand::Sql(args) => sql::run(args),
+        FleetCommand::Symbolize(args) => symbolize::run(args),
         FleetCommand::Compact(args) => upkeep::compact(args),
         FleetCommand::Retain(args) => upkeep::retain(args),
     };

@@ -123,6 +123,11 @@ impl Report for SymbolizeView<'_> {
     fn text(&self, style: &Style) -> String {
         let (addresses, named) = self.sums();
         let mut out = String::new();
+        if self.rows.is_empty() {
+            let none = "nothing to name: all functions in files with a build ID have names";
+            push_wrapped(&mut out, none, style);
+            return out;
+        }
         let would = if self.dry_run { "can be named" } else { "named" };
         let files = if self.dry_run {
             "nothing written".to_owned()
@@ -133,9 +138,6 @@ impl Report for SymbolizeView<'_> {
         let (all, of) = (counted(addresses, "address"), count(named));
         let head = format!("{all} without a name in {modules}: {of} {would}, {files}");
         push_wrapped(&mut out, &head, style);
-        if self.rows.is_empty() {
-            return out;
-        }
         out.push('\n');
         out.push_str(&self.sheet().text(style));
         let reasons = self.rows.iter().filter_map(|row| Some((row, row.reason()?)));

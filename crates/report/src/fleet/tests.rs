@@ -455,5 +455,5 @@ fn modules_that_got_names_later_say_where_from_and_why_not() {
         "2,000 addresses without a name in 1 module: 1,990 can be named, nothing written"
     ));
     let none = SymbolizeView { rows: &[], limit: Some(1), ..dry };
-    assert_eq!(none.text(&Style::PLAIN).lines().count(), 1);
+    assert!(none.text(&Style::PLAIN).starts_with("nothing to name"));
 }
