@@ -3,6 +3,7 @@
 //! ```text
 //!  after some bins:  overhead = (CPU time of the agent + samples · kernel's part) / (time · CPUs)
 //!    above the budget             ► a lower rate for the next bins, at least a quarter of this one
+//!      unless the last lowering saved less than a tenth: what the agent costs does not come from samples then
 //!    below half of it             ► up to twice the rate, never above what is configured
 //! ```
 //! Rates are primes: they are in step with nothing that a machine does at regular times. Events are opened again for a new
@@ -16,6 +17,9 @@ const AIM: f64 = 0.8;
 const RELAX_BELOW: f64 = 0.5;
 /// A rate falls to this part of itself at most at once: one odd bin is no reason for silence.
 const STEP: f64 = 0.25;
+/// A lower rate was of no use if the overhead after it is within these parts of the one before.
+const NO_USE: std::ops::Range<f64> = 0.9..1.5;
+
 /// What bins have cost.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct BinCost {
@@ -46,10 +50,19 @@ impl BinCost {
 }
 
 /// The rate of the next bins, if it has to change: from `now`, with a budget of 0 to 1 of the machine, and never above
-/// `configured`.
-pub(crate) fn next_rate(now: u64, configured: u64, budget: f64, cost: &BinCost) -> Option<u64> {
+/// `configured`. `before` is the overhead from which the rate was lowered last.
+pub(crate) fn next_rate(
+    now: u64,
+    configured: u64,
+    budget: f64,
+    cost: &BinCost,
+    before: Option<f64>,
+) -> Option<u64> {
     let overhead = cost.overhead();
     let wanted = if overhead > budget {
+        if before.is_some_and(|before| NO_USE.contains(&(overhead / before))) {
+            return None;
+        }
         now as f64 * (AIM * budget / overhead).max(STEP)
     } else if overhead < RELAX_BELOW * budget && now < configured {
         (now as f64 * (AIM * budget / overhead.max(1e-9)).min(2.0)).min(configured as f64)
@@ -86,21 +99,26 @@ mod tests {
     #[test]
     fn the_rate_falls_above_the_budget_and_rises_to_what_is_configured() {
         // 1% where 0.5% may be: 100 Hz become 40, of which 37 is prime.
-        assert_eq!(next_rate(100, 100, 0.005, &cost(0.2, 0)), Some(37));
+        assert_eq!(next_rate(100, 100, 0.005, &cost(0.2, 0), None), Some(37));
         // Far above it, a quarter at once.
-        assert_eq!(next_rate(100, 100, 0.005, &cost(10.0, 0)), Some(23));
-        assert_eq!(next_rate(37, 100, 0.005, &cost(0.08, 0)), None, "within the budget");
-        assert_eq!(next_rate(37, 100, 0.005, &cost(0.01, 0)), Some(73));
-        assert_eq!(next_rate(73, 100, 0.005, &cost(0.01, 0)), Some(100));
-        assert_eq!(next_rate(100, 100, 0.005, &cost(0.01, 0)), None);
-        assert_eq!(next_rate(1, 100, 0.005, &cost(10.0, 0)), None, "slower is off");
+        assert_eq!(next_rate(100, 100, 0.005, &cost(10.0, 0), None), Some(23));
+        assert_eq!(next_rate(37, 100, 0.005, &cost(0.08, 0), None), None, "within the budget");
+        assert_eq!(next_rate(37, 100, 0.005, &cost(0.01, 0), None), Some(73));
+        assert_eq!(next_rate(73, 100, 0.005, &cost(0.01, 0), None), Some(100));
+        assert_eq!(next_rate(100, 100, 0.005, &cost(0.01, 0), None), None);
+        assert_eq!(next_rate(1, 100, 0.005, &cost(10.0, 0), None), None, "slower is off");
+        // Half the rate, and nothing saved: the rest is not what samples cost. Far more than before is another matter.
+        assert_eq!(next_rate(37, 100, 0.005, &cost(0.2, 0), Some(0.0105)), None);
+        assert_eq!(next_rate(37, 100, 0.005, &cost(0.2, 0), Some(0.02)), Some(13));
+        assert_eq!(next_rate(37, 100, 0.005, &cost(0.2, 0), Some(0.005)), Some(13));
         let mut two = cost(0.1, 2000);
         two.add(&cost(0.3, 2000));
         assert_eq!(two, BinCost { cpu_s: 0.4, samples: 4000, seconds: 20.0, cpus: 2 });
     }
 
     proptest! {
-        /// Whatever a machine costs by sample, some bins later the overhead is within the budget or the rate is the least.
+        /// Whatever a machine costs by sample, some bins later the overhead is within the budget, or the rate is the least, or a
+        /// lower one is of no use.
         #[test]
         fn the_budget_is_kept_after_some_bins(
             own_s in 1e-6..1e-3_f64, fixed_s in 0.0..0.05_f64, configured in 1_u64..1000, budget in 0.001..0.05_f64,
@@ -109,12 +127,16 @@ mod tests {
                 let samples = rate * 2 * 10;
                 cost(fixed_s + own_s * samples as f64, samples)
             };
-            let mut rate = configured;
+            let (mut rate, mut before) = (configured, None);
             for _ in 0..12 {
-                rate = next_rate(rate, configured, budget, &of(rate)).unwrap_or(rate);
+                let next = next_rate(rate, configured, budget, &of(rate), before).unwrap_or(rate);
+                before = if next < rate { Some(of(rate).overhead()) } else { before };
+                rate = next;
                 prop_assert!((1..=configured).contains(&rate));
             }
-            prop_assert!(of(rate).overhead() <= budget || rate < 3, "{rate} Hz: {}", of(rate).overhead());
+            let overhead = of(rate).overhead();
+            let is_of_no_use = before.is_some_and(|before| overhead > 0.9 * before);
+            prop_assert!(overhead <= budget || rate < 3 || is_of_no_use, "{rate} Hz: {overhead}");
         }
     }
 }

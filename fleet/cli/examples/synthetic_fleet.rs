@@ -66,6 +66,8 @@ struct Args {
 /// Functions of the kernel that wait; the first has no name.
 const WAITS: [&str; 5] = ["", "futex_do_wait", "do_epoll_wait", "do_nanosleep", "worker_thread"];
 
+/// Microseconds of a day.
+const DAY_US: i64 = 86_400_000_000;
 /// 2025-11-25, midnight UTC.
 const BEGINS: i64 = 1_764_028_800_000_000;
 
@@ -336,6 +338,8 @@ fn write_host(number: u64, args: &Args, all: &[Known], services: &[Service]) {
         batch: number as i64,
     };
     let mut sums = Vec::new();
+    // Each stack once a day, as agents deliver them.
+    let (mut known, mut known_day) = (std::collections::BTreeSet::new(), 0);
     let bins = args.hours * 3600 / args.bin;
     for file in 0..bins.div_euclid(args.bins_per_file).max(1) {
         let mut made = Rows::default();
@@ -367,7 +371,14 @@ fn write_host(number: u64, args: &Args, all: &[Known], services: &[Service]) {
         made.intervals.push(host.interval_of_waits(first, &made.waits));
         let used: std::collections::BTreeSet<i64> =
             made.samples.iter().map(|row| row.stack_id).collect();
+        let day = (BEGINS + first * args.bin * 1_000_000).div_euclid(DAY_US);
+        if std::mem::replace(&mut known_day, day) != day {
+            known.clear();
+        }
         for stack in all.iter().filter(|stack| used.contains(&stack.row.stack_id)) {
+            if !known.insert(stack.row.stack_id) {
+                continue;
+            }
             made.stacks.push(stack.row.clone());
             made.frames.extend(stack.frames.iter().cloned());
         }

@@ -70,6 +70,7 @@ impl Services {
     /// Reads what new processes belong to. A process that begins and ends between two calls stays
     /// unknown.
     pub fn read_new(&mut self) {
+        let mut new = Vec::new();
         for id in self.machine.processes().unwrap_or_default() {
             let Ok(pid) = i32::try_from(id) else { continue };
             if !self.known.contains_key(&pid)
@@ -80,8 +81,10 @@ impl Services {
                 let mut seen = SeenProcess { cgroup, path, ..SeenProcess::default() };
                 self.read_process(id, &mut seen);
                 self.known.insert(pid, seen);
+                new.push(pid);
             }
         }
+        self.read_versions(new.into_iter());
     }
 
     /// Reads again what processes run and how they are called now; those that have ended stay as they were.
@@ -90,7 +93,24 @@ impl Services {
         for (&pid, seen) in &mut known {
             self.read_process(pid.unsigned_abs(), seen);
         }
+        let all: Vec<i32> = known.keys().copied().collect();
         self.known = known;
+        self.read_versions(all.into_iter());
+    }
+
+    /// Versions of the programs that these processes run.
+    fn read_versions(&mut self, pids: impl Iterator<Item = i32> + Clone) {
+        if self.version.is_some() {
+            return;
+        }
+        let program = |pid: i32| Some((pid.unsigned_abs(), self.known.get(&pid)?.program?));
+        self.versions.read(pids.clone().filter_map(program));
+        for pid in pids {
+            let Some(seen) = self.known.get_mut(&pid) else { continue };
+            // A program that is not there any more has the version that it had.
+            let version = seen.program.and_then(|program| self.versions.of(program));
+            seen.version = version.or(seen.version.take());
+        }
     }
 
     fn read_process(&mut self, pid: u32, seen: &mut SeenProcess) {
@@ -101,9 +121,8 @@ impl Services {
             seen.container_name = self.containers.of(id);
         }
         let program = FileStamp::of_process(self.machine.root(), pid);
-        if self.version.is_none() && program.is_some() && program != seen.program {
-            seen.version = program.and_then(|program| self.versions.of(pid, program));
-            seen.program = program;
+        if program.is_some() && program != seen.program {
+            (seen.program, seen.version) = (program, None);
         }
     }
 

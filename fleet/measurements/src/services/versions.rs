@@ -9,7 +9,7 @@
 //! ```
 //! Read once per file, however many processes run it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::fs::MetadataExt as _;
@@ -60,39 +60,51 @@ impl ProgramVersions {
         Self { root: root.to_owned(), known: BTreeMap::new() }
     }
 
-    /// The version of the program that a process runs, whose file is `stamp`.
-    pub(super) fn of(&mut self, pid: u32, stamp: FileStamp) -> Option<Arc<str>> {
-        if let Some(known) = self.known.get(&stamp) {
-            return known.clone();
+    /// The version of the program whose file is `stamp`, if it was read.
+    pub(super) fn of(&self, stamp: FileStamp) -> Option<Arc<str>> {
+        self.known.get(&stamp).cloned().flatten()
+    }
+
+    /// Reads the versions of programs that processes run, if they are not known; all at once, as lists of packages are long.
+    pub(super) fn read(&mut self, programs: impl Iterator<Item = (u32, FileStamp)>) {
+        let mut unknown: BTreeMap<FileStamp, u32> = BTreeMap::new();
+        for (pid, stamp) in programs.filter(|(_, stamp)| !self.known.contains_key(stamp)) {
+            unknown.entry(stamp).or_insert(pid);
         }
-        if self.known.len() >= MOST_FILES {
+        if unknown.is_empty() {
+            return;
+        }
+        if self.known.len() + unknown.len() > MOST_FILES {
             self.known.clear();
         }
-        let version = self.read(pid);
-        self.known.insert(stamp, version.clone());
-        version
+        let mut versions: BTreeMap<FileStamp, String> = BTreeMap::new();
+        let mut paths: BTreeMap<String, FileStamp> = BTreeMap::new();
+        for (&stamp, &pid) in &unknown {
+            let noted = read_package_note(&exe(&self.root, pid)).ok().flatten();
+            if let Some(version) = noted.and_then(|note| of_note(&note)) {
+                versions.insert(stamp, version);
+            } else if let Some(path) = self.path_of_package(pid) {
+                paths.insert(path, stamp);
+            }
+        }
+        let found = of_dpkg(&self.root.join("var/lib/dpkg"), paths.keys().map(String::as_str));
+        versions.extend(found.into_iter().map(|(path, version)| (paths[&path], version)));
+        for (stamp, pid) in unknown {
+            let built =
+                || read_build_id(&exe(&self.root, pid)).ok().flatten().map(|id| id.to_string());
+            let version = versions.remove(&stamp).or_else(built);
+            self.known.insert(stamp, version.map(Arc::from));
+        }
     }
 
-    fn read(&self, pid: u32) -> Option<Arc<str>> {
-        let file = exe(&self.root, pid);
-        let noted = || of_note(&read_package_note(&file).ok()??);
-        let packaged = || self.of_dpkg(pid);
-        let built = || Some(read_build_id(&file).ok()??.to_string());
-        noted().or_else(packaged).or_else(built).map(Arc::from)
-    }
-
-    /// The version of the Debian package that has the program, if the process sees the files that we do.
-    fn of_dpkg(&self, pid: u32) -> Option<String> {
+    /// The path of the program of a process, if a package can have it and the process sees the files that we do.
+    fn path_of_package(&self, pid: u32) -> Option<String> {
         let mounts =
             |process: &str| fs::read_link(self.root.join(format!("proc/{process}/ns/mnt")));
         let sees_the_same = mounts(&pid.to_string()).ok()? == mounts("self").ok()?;
-        let path = fs::read_link(exe(&self.root, pid)).ok()?;
-        let path = path.to_str().filter(|path| {
-            sees_the_same && OF_PACKAGES.iter().any(|folder| path.starts_with(folder))
-        })?;
-        let dpkg = self.root.join("var/lib/dpkg");
-        let package = package_of(&dpkg.join("info"), path)?;
-        version_of(&dpkg.join("status"), &package)
+        let path = fs::read_link(exe(&self.root, pid)).ok()?.into_os_string().into_string().ok()?;
+        let is_of_package = OF_PACKAGES.iter().any(|folder| path.starts_with(folder));
+        (sees_the_same && is_of_package).then_some(path)
     }
 }
 
@@ -112,35 +124,55 @@ fn is_plain(version: &str) -> bool {
     (1..=100).contains(&version.len()) && version.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
-/// The package whose list of files has this path; since /bin is a link to /usr/bin, it may have it under either.
-fn package_of(info: &Path, path: &str) -> Option<String> {
-    let short = path.strip_prefix("/usr").filter(|short| !short.starts_with("/local/"));
-    let is_it = |line: &str| line == path || Some(line) == short;
-    for entry in fs::read_dir(info).ok()? {
-        let name = entry.ok()?.file_name().to_string_lossy().into_owned();
+/// Versions of the Debian packages that have these files, by path: one pass over the lists of files, and one over the packages.
+fn of_dpkg<'a>(dpkg: &Path, paths: impl Iterator<Item = &'a str>) -> BTreeMap<String, String> {
+    // Since /bin is a link to /usr/bin, a list may have a file under either.
+    let short =
+        |path: &'a str| path.strip_prefix("/usr").filter(|short| !short.starts_with("/local/"));
+    let wanted: HashMap<&str, &str> = paths
+        .flat_map(|path| {
+            [Some(path), short(path)].into_iter().flatten().map(move |one| (one, path))
+        })
+        .collect();
+    if wanted.is_empty() {
+        return BTreeMap::new();
+    }
+    let mut packages: BTreeMap<String, String> = BTreeMap::new();
+    for list in fs::read_dir(dpkg.join("info")).into_iter().flatten().flatten() {
+        let name = list.file_name().to_string_lossy().into_owned();
         let Some(package) = name.strip_suffix(".list") else { continue };
-        let Ok(file) = File::open(info.join(&name)) else { continue };
+        let Ok(file) = File::open(list.path()) else { continue };
         let mut text = String::new();
-        // A name that is no UTF-8 is not the path that is looked for.
-        if file.take(MOST_BYTES).read_to_string(&mut text).is_ok() && text.lines().any(is_it) {
-            return Some(package.split(':').next().unwrap_or(package).to_owned());
+        // A name that is no UTF-8 is none of the paths that are looked for.
+        if file.take(MOST_BYTES).read_to_string(&mut text).is_err() {
+            continue;
+        }
+        let package = package.split(':').next().unwrap_or(package);
+        for path in text.lines().filter_map(|line| wanted.get(line)) {
+            packages.insert((*path).to_owned(), package.to_owned());
         }
     }
-    None
+    let installed: BTreeSet<&str> = packages.values().map(String::as_str).collect();
+    let versions = versions_of(&dpkg.join("status"), &installed);
+    let of = |(path, package): (String, String)| Some((path, versions.get(&package)?.clone()));
+    packages.into_iter().filter_map(of).collect()
 }
 
-/// The version of a package that is installed.
-fn version_of(status: &Path, package: &str) -> Option<String> {
-    let lines = BufReader::new(File::open(status).ok()?.take(MOST_BYTES)).lines();
-    let mut is_it = false;
-    for line in lines.map_while(Result::ok) {
+/// The versions of packages that are installed.
+fn versions_of(status: &Path, packages: &BTreeSet<&str>) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    let Ok(file) = File::open(status) else { return found };
+    let mut package = None;
+    for line in BufReader::new(file.take(MOST_BYTES)).lines().map_while(Result::ok) {
         if let Some(name) = line.strip_prefix("Package: ") {
-            is_it = name == package;
-        } else if let Some(version) = line.strip_prefix("Version: ").filter(|_| is_it) {
-            return Some(version.to_owned()).filter(|version| is_plain(version));
+            package = packages.contains(name).then(|| name.to_owned());
+        } else if let (Some(version), Some(name)) = (line.strip_prefix("Version: "), &package) {
+            if is_plain(version) {
+                found.insert(name.clone(), version.to_owned());
+            }
         }
     }
-    None
+    found
 }
 
 #[cfg(test)]
@@ -159,11 +191,13 @@ mod tests {
         fs::write(info.join("dash.md5sums"), "/usr/bin/other\n").unwrap();
         let text = "Package: dash-static\nVersion: 9\n\nPackage: dash\nStatus: installed\nVersion: 0.5.12-2\n";
         fs::write(&status, text).unwrap();
-        let of = |path: &str| version_of(&status, &package_of(&info, path)?);
-        assert_eq!(package_of(&info, "/usr/lib/libc.so.6").as_deref(), Some("libc6"));
+        let of = |path: &str| of_dpkg(root.path(), [path].into_iter()).remove(path);
         assert_eq!(of("/usr/bin/dash").as_deref(), Some("0.5.12-2"));
+        assert_eq!(of("/bin/dash").as_deref(), Some("0.5.12-2"));
         assert_eq!(of("/usr/bin/other"), None, "only lists of files count");
         assert_eq!(of("/usr/lib/libc.so.6"), None, "no such package is installed");
+        let both = of_dpkg(root.path(), ["/usr/bin/dash", "/usr/bin/other"].into_iter());
+        assert_eq!(both, [("/usr/bin/dash".to_owned(), "0.5.12-2".to_owned())].into());
     }
 
     #[test]
@@ -181,7 +215,8 @@ mod tests {
         let mut versions = ProgramVersions::new(Path::new("/"));
         let stamp = FileStamp::of_process(Path::new("/"), pid).unwrap();
         let own = read_build_id(Path::new("/proc/self/exe")).unwrap().map(|id| id.to_string());
-        assert_eq!(versions.of(pid, stamp).as_deref(), own.as_deref());
+        versions.read([(pid, stamp), (pid, stamp)].into_iter());
+        assert_eq!(versions.of(stamp).as_deref(), own.as_deref());
         assert_eq!(versions.known.len(), 1);
     }
 
@@ -195,11 +230,8 @@ mod tests {
             symlink(namespace, at(&format!("proc/{process}/ns/mnt"))).unwrap();
             symlink("/usr/bin/dash", at(&format!("proc/{process}/exe"))).unwrap();
         }
-        fs::create_dir_all(at("var/lib/dpkg/info")).unwrap();
-        fs::write(at("var/lib/dpkg/info/dash.list"), "/usr/bin/dash\n").unwrap();
-        fs::write(at("var/lib/dpkg/status"), "Package: dash\nVersion: 1\n").unwrap();
         let versions = ProgramVersions::new(root.path());
-        assert_eq!(versions.of_dpkg(7).as_deref(), Some("1"));
-        assert_eq!(versions.of_dpkg(8), None);
+        assert_eq!(versions.path_of_package(7).as_deref(), Some("/usr/bin/dash"));
+        assert_eq!(versions.path_of_package(8), None);
     }
 }
