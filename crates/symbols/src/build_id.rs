@@ -81,7 +81,7 @@ impl fmt::Debug for BuildId {
 /// # Errors
 /// If the file cannot be opened or is no ELF file.
 pub fn read_build_id(path: &Path) -> Result<Option<BuildId>, Error> {
-    let is_id = Wanted { owner: elf::ELF_NOTE_GNU, kind: elf::NT_GNU_BUILD_ID };
+    let is_id = NoteKind { owner: elf::ELF_NOTE_GNU, kind: elf::NT_GNU_BUILD_ID };
     Ok(read_note(path, &is_id)?.and_then(|id| BuildId::new(&id).ok()))
 }
 
@@ -91,19 +91,19 @@ pub fn read_build_id(path: &Path) -> Result<Option<BuildId>, Error> {
 /// # Errors
 /// If the file cannot be opened or is no ELF file.
 pub fn read_package_note(path: &Path) -> Result<Option<String>, Error> {
-    let is_package = Wanted { owner: b"FDO", kind: elf::NoteType(0xcafe_1a7e) };
+    let is_package = NoteKind { owner: b"FDO", kind: elf::NoteType(0xcafe_1a7e) };
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).trim_end_matches('\0').to_owned();
     Ok(read_note(path, &is_package)?.map(text))
 }
 
 /// Which note.
-struct Wanted {
+struct NoteKind {
     owner: &'static [u8],
     kind: elf::NoteType,
 }
 
 /// The first note of that kind.
-fn read_note(path: &Path, wanted: &Wanted) -> Result<Option<Vec<u8>>, Error> {
+fn read_note(path: &Path, wanted: &NoteKind) -> Result<Option<Vec<u8>>, Error> {
     let failed = |reason: String| Error::Elf { path: path.to_path_buf(), reason };
     let file = File::open(path).map_err(|error| failed(error.to_string()))?;
     // Read, not mapped: this is called for files that may be written to at this very moment.
@@ -111,7 +111,7 @@ fn read_note(path: &Path, wanted: &Wanted) -> Result<Option<Vec<u8>>, Error> {
     note(&cache, wanted).map_err(|error| failed(error.to_string()))
 }
 
-fn note<'a>(data: impl ReadRef<'a>, wanted: &Wanted) -> object::Result<Option<Vec<u8>>> {
+fn note<'a>(data: impl ReadRef<'a>, wanted: &NoteKind) -> object::Result<Option<Vec<u8>>> {
     match FileKind::parse(data)? {
         FileKind::Elf64 => note_of::<elf::FileHeader64<Endianness>>(data, wanted),
         FileKind::Elf32 => note_of::<elf::FileHeader32<Endianness>>(data, wanted),
@@ -122,7 +122,7 @@ fn note<'a>(data: impl ReadRef<'a>, wanted: &Wanted) -> object::Result<Option<Ve
 /// Segments have it in what runs, sections in what was stripped to debug information.
 fn note_of<'a, Elf: FileHeader<Endian = Endianness>>(
     data: impl ReadRef<'a>,
-    wanted: &Wanted,
+    wanted: &NoteKind,
 ) -> object::Result<Option<Vec<u8>>> {
     let header = Elf::parse(data)?;
     let endian = header.endian()?;

@@ -31,11 +31,11 @@ struct MeasurementSchedule {
     period: Instant,
     /// When the next measurement begins.
     next: Instant,
-    state: State,
+    state: MeasurementState,
 }
 
 #[derive(Debug)]
-enum State {
+enum MeasurementState {
     /// Until it is due.
     Idle,
     Running(Child),
@@ -84,14 +84,15 @@ impl MeasurementSchedules {
     }
 
     fn running(&mut self) -> Option<&mut MeasurementSchedule> {
-        self.all.iter_mut().find(|one| matches!(one.state, State::Running(_)))
+        self.all.iter_mut().find(|one| matches!(one.state, MeasurementState::Running(_)))
     }
 
     /// Whether one was due.
     fn begin_due(&mut self, command: &dyn Fn(&str) -> Command) -> bool {
         let now = Instant::now();
-        let is_due =
-            |one: &&mut MeasurementSchedule| matches!(one.state, State::Idle) && one.next <= now;
+        let is_due = |one: &&mut MeasurementSchedule| {
+            matches!(one.state, MeasurementState::Idle) && one.next <= now
+        };
         let due = self.all.iter_mut().filter(is_due).min_by_key(|one| one.next);
         due.map(|due| due.begin(now, command)).is_some()
     }
@@ -105,7 +106,8 @@ impl MeasurementSchedules {
 impl MeasurementSchedule {
     fn new(name: &'static str, every: Duration, length: Duration, at_once: bool) -> Self {
         let now = Instant::now();
-        let mut schedule = Self { name, every, length, period: now, next: now, state: State::Idle };
+        let mut schedule =
+            Self { name, every, length, period: now, next: now, state: MeasurementState::Idle };
         if !at_once {
             schedule.draw(fastrand::f64());
         }
@@ -127,14 +129,14 @@ impl MeasurementSchedule {
         let mut command = command(self.name);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         self.state = match command.spawn() {
-            Ok(child) => State::Running(child),
-            Err(error) => State::Ended(Err(error)),
+            Ok(child) => MeasurementState::Running(child),
+            Err(error) => MeasurementState::Ended(Err(error)),
         };
     }
 
     /// Notes that it has ended.
     fn look(&mut self) {
-        let State::Running(child) = &mut self.state else { return };
+        let MeasurementState::Running(child) = &mut self.state else { return };
         if !matches!(child.try_wait(), Ok(None)) {
             self.wait();
         }
@@ -142,16 +144,16 @@ impl MeasurementSchedule {
 
     /// Waits until it has ended.
     fn wait(&mut self) {
-        self.state = match std::mem::replace(&mut self.state, State::Idle) {
-            State::Running(child) => State::Ended(child.wait_with_output()),
+        self.state = match std::mem::replace(&mut self.state, MeasurementState::Idle) {
+            MeasurementState::Running(child) => MeasurementState::Ended(child.wait_with_output()),
             other => other,
         };
     }
 
     fn ended(&mut self) -> Option<EndedMeasurement> {
         self.look();
-        let output = match std::mem::replace(&mut self.state, State::Idle) {
-            State::Ended(output) => output,
+        let output = match std::mem::replace(&mut self.state, MeasurementState::Idle) {
+            MeasurementState::Ended(output) => output,
             other => {
                 self.state = other;
                 return None;
@@ -170,7 +172,7 @@ impl MeasurementSchedule {
 
 impl Drop for MeasurementSchedule {
     fn drop(&mut self) {
-        if let State::Running(child) = &mut self.state {
+        if let MeasurementState::Running(child) = &mut self.state {
             // It may have ended meanwhile.
             let _ = child.kill();
             let _ = child.wait();
@@ -251,7 +253,7 @@ mod tests {
         schedules.all[0].length = Duration::ZERO;
         schedules.poll(&|_| saying("5 waits"));
         assert!(schedules.all[0].next > begin);
-        assert!(matches!(schedules.all[0].state, State::Running(_)));
+        assert!(matches!(schedules.all[0].state, MeasurementState::Running(_)));
     }
 
     /// Two that are due at once: the second begins when the first has ended.
@@ -268,7 +270,7 @@ mod tests {
         // The first one waits for what it is never told: its input is empty, so it ends at once, but it is not asked yet.
         schedules.poll(&command);
         assert_eq!(*begun.borrow(), ["off_cpu"]);
-        assert!(matches!(schedules.all[1].state, State::Idle));
+        assert!(matches!(schedules.all[1].state, MeasurementState::Idle));
         schedules.finish(&command);
         assert_eq!(*begun.borrow(), ["off_cpu", "counts"]);
         assert_eq!(schedules.ended().len(), 2);
@@ -278,7 +280,7 @@ mod tests {
     fn a_measurement_ends_with_its_schedule() {
         let mut schedules = schedules();
         schedules.poll(&|_| shell("exec sleep 60"));
-        let State::Running(child) = &schedules.all[0].state else { panic!("it runs") };
+        let MeasurementState::Running(child) = &schedules.all[0].state else { panic!("it runs") };
         let pid = child.id();
         assert_eq!(schedules.ended(), []);
         drop(schedules);

@@ -160,6 +160,22 @@ fn an_answer_is_written_in_every_form() {
     fails(&["report", to, "-o", &file("b.html")], "--force");
 }
 
+/// As people type it: relative to where they are.
+#[test]
+fn a_dataset_has_the_same_answers_by_a_relative_path() {
+    let folder = fleet();
+    let absolute = folder.path().to_str().unwrap();
+    let (parent, name) = (folder.path().parent().unwrap(), folder.path().file_name().unwrap());
+    for question in ["top", "report", "hosts"] {
+        let program = env!("CARGO_BIN_EXE_pmuscope-fleet");
+        let mut command = Command::new(program);
+        command.arg(question).arg(name).arg("--csv").current_dir(parent);
+        let Output { status, stdout, stderr } = command.output().unwrap();
+        assert!(status.success(), "{}", String::from_utf8_lossy(&stderr));
+        assert_eq!(String::from_utf8(stdout).unwrap(), succeeds(&[question, absolute, "--csv"]));
+    }
+}
+
 #[test]
 fn named_questions_are_answered_and_printed() {
     let folder = fleet();

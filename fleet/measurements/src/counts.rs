@@ -28,7 +28,7 @@ use pmuscope_text::number;
 use crate::config::CountsConfig;
 use crate::error::MeasurementError;
 use crate::hardware::metric_sets;
-use crate::measurement::{Measured, Scene};
+use crate::measurement::{MeasurementText, Scene};
 use crate::span::{MeasuredSpan, MeasuredWhat, now_ns};
 
 /// Events of software, which take no counter.
@@ -46,7 +46,7 @@ const COMPARE: Duration = Duration::from_secs(1);
 pub(crate) fn measure(
     config: &CountsConfig,
     scene: &Scene<'_>,
-) -> Result<Measured, MeasurementError> {
+) -> Result<MeasurementText, MeasurementError> {
     let mut services = scene.services();
     services.read_new();
     let cgroups = services.cgroups();
@@ -78,7 +78,7 @@ pub(crate) fn measure(
         number::counted(counted.cgroups, "cgroup"),
         number::duration(began.elapsed().as_secs_f64()),
     );
-    Ok(Measured { text, notes })
+    Ok(MeasurementText { text, notes })
 }
 
 /// What is counted: each group at the same time.

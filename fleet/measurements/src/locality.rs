@@ -23,7 +23,7 @@ use pmuscope_text::number;
 
 use crate::config::LocalityConfig;
 use crate::error::MeasurementError;
-use crate::measurement::{Measured, Scene};
+use crate::measurement::{MeasurementText, Scene};
 use crate::span::{MeasuredSpan, MeasuredWhat, now_ns};
 
 /// How often threads are asked where they run.
@@ -33,7 +33,7 @@ const READ_EVERY: Duration = Duration::from_secs(1);
 pub(crate) fn measure(
     config: &LocalityConfig,
     scene: &Scene<'_>,
-) -> Result<Measured, MeasurementError> {
+) -> Result<MeasurementText, MeasurementError> {
     let topology = scene.machine.topology()?;
     if topology.nodes.len() < 2 {
         let why = "this machine has one NUMA node: all memory is local".to_owned();
@@ -62,7 +62,7 @@ pub(crate) fn measure(
         let count = number::counted(left_out as u64, "process");
         notes.push(format!("{count} left out: locality.max_processes, or rights"));
     }
-    Ok(Measured { text, notes })
+    Ok(MeasurementText { text, notes })
 }
 
 /// The processes with the most memory, at most so many, and how many others have any.

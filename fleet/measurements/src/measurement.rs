@@ -123,7 +123,7 @@ impl Measurement {
             Self::Locality(config) => locality::measure(config, &scene),
         };
         let (text, notes) = match done {
-            Ok(Measured { text, notes }) => (text, notes),
+            Ok(MeasurementText { text, notes }) => (text, notes),
             Err(MeasurementError::Nothing(why)) => (format!("not measured: {why}"), Vec::new()),
             Err(error) => return Err(error),
         };
@@ -135,7 +135,7 @@ impl Measurement {
 
 /// What a measurement says of itself.
 #[derive(Debug)]
-pub(crate) struct Measured {
+pub(crate) struct MeasurementText {
     /// In a line.
     pub(crate) text: String,
     /// What changes the reading.

@@ -21,7 +21,7 @@ use pmuscope_text::number;
 
 use crate::config::OffCpuConfig;
 use crate::error::MeasurementError;
-use crate::measurement::{Measured, Scene};
+use crate::measurement::{MeasurementText, Scene};
 use crate::record::{path, record_for};
 use crate::services::Services;
 
@@ -29,7 +29,7 @@ use crate::services::Services;
 pub(crate) fn measure(
     config: &OffCpuConfig,
     scene: &Scene<'_>,
-) -> Result<Measured, MeasurementError> {
+) -> Result<MeasurementText, MeasurementError> {
     let (options, without_wakers) = options(config, &scene.machine, &path(scene))?;
     let mut services = scene.services();
     let early = record_for(config.seconds, &options, scene, &mut services, "off_cpu.max_mib")?;
@@ -47,7 +47,7 @@ pub(crate) fn measure(
         number::duration(waits.profile.duration_s.unwrap_or_default()),
         number::counted(waits.profile.lost.count, "record"),
     );
-    Ok(Measured { text, notes: wakers.into_iter().chain(early).collect() })
+    Ok(MeasurementText { text, notes: wakers.into_iter().chain(early).collect() })
 }
 
 /// What is recorded, and why there are no wakers where they are missing.

@@ -19,7 +19,7 @@ use pmuscope_text::number;
 use crate::config::WindowsConfig;
 use crate::error::MeasurementError;
 use crate::hardware::metric_sets;
-use crate::measurement::{Measured, Scene};
+use crate::measurement::{MeasurementText, Scene};
 use crate::record::{path, record_for};
 use crate::recording::LoadedRecording;
 
@@ -32,7 +32,7 @@ const METRICS: [&str; 2] = ["basic", "branches"];
 pub(crate) fn measure(
     config: &WindowsConfig,
     scene: &Scene<'_>,
-) -> Result<Measured, MeasurementError> {
+) -> Result<MeasurementText, MeasurementError> {
     let options = options(config, scene, path(scene))?;
     let mut services = scene.services();
     let early = record_for(config.seconds, &options, scene, &mut services, "windows.max_mib")?;
@@ -56,7 +56,7 @@ pub(crate) fn measure(
         number::duration(info.duration_s),
         number::counted(windows.lost.count, "sample"),
     );
-    Ok(Measured { text, notes: early.into_iter().collect() })
+    Ok(MeasurementText { text, notes: early.into_iter().collect() })
 }
 
 /// What is recorded: windows of all tasks, in user mode.

@@ -61,6 +61,8 @@ impl FolderTable {
         let day = Arc::new(Field::new(DATE, DataType::Utf8, false));
         let fields: Vec<_> = of_files.fields().iter().cloned().chain([day]).collect();
         let schema = Arc::new(Schema::new(fields));
+        // The engine has paths from the root. Without a working folder there is nothing that a relative one could be of.
+        let folder = std::path::absolute(&folder).unwrap_or(folder);
         Self { folder, of_files, schema, small, files: OnceLock::new() }
     }
 

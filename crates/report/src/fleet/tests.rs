@@ -312,6 +312,7 @@ fn metrics_have_intervals_over_hosts_or_say_that_they_are_estimates() {
     let head = FleetHead { event: "windows".into(), counted: FleetCounted::Windows, ..head(3) };
     let view = FleetMetricsView {
         head: &head,
+        of: FleetMetricsOf::Windows,
         by: &["function", "module"],
         event_sets: &["branch-misses,cycles,instructions".into()],
         columns: &columns,
@@ -456,4 +457,43 @@ fn modules_that_got_names_later_say_where_from_and_why_not() {
     ));
     let none = SymbolizeView { rows: &[], limit: Some(1), ..dry };
     assert!(none.text(&Style::PLAIN).starts_with("nothing to name"));
+}
+
+#[test]
+fn locality_leads_with_its_share_and_names_are_text() {
+    let row = |service: &str, locality, memory_bytes| FleetLocalityRow {
+        keys: vec![service.into()],
+        locality,
+        memory_bytes,
+        remote_bytes: memory_bytes / 4.0,
+        idle_bytes: 0.0,
+        cpu_by_node: (memory_bytes > 0.0).then(|| vec![0.25, 0.75]),
+        memory_by_node: (memory_bytes > 0.0).then(|| vec![1.0, 0.0]),
+        hosts: 3,
+    };
+    let rows = [row("<db>", with(0.75, 0.7, 0.8), 4_294_967_296.0), row("idle", None, 0.0)];
+    let counted = FleetCounted::Processes;
+    let head = FleetHead { event: "locality".into(), samples: 12, counted, ..head(3) };
+    let view = FleetLocalityView { head: &head, by: &["service"], rows: &rows };
+    insta::assert_snapshot!(view.text(&Style::PLAIN), @r#"
+    locality, 3 hosts, 12 processes, 7 left out
+    2026-11-26 05:00:00 to 2026-11-26 06:00:00 UTC, 98.0% recorded
+    service shop
+
+    local          95% CI   memory     remote  idle  CPU by node  memory by node  hosts  service
+    75.0%  70.0% to 80.0%  4.0 GiB    1.0 GiB   0 B      25% 75%         100% 0%      3  <db>
+        -               -      0 B        0 B   0 B            -               -      3  idle
+    "#);
+    insta::assert_snapshot!(view.delimited(Separator::Comma).unwrap(), @r#"
+    local,local_low,local_high,memory_bytes,remote_bytes,idle_bytes,cpu_by_node,memory_by_node,hosts,service
+    0.75,0.7,0.8,4294967296,1073741824,0,25% 75%,100% 0%,3,<db>
+    ,,,0,0,0,,,3,idle
+    "#);
+    let value = json(&view);
+    assert_eq!(
+        (&value["rows"][0]["local_low"], &value["rows"][1]["local"]),
+        (&0.7.into(), &Value::Null)
+    );
+    let page = view.page("").unwrap();
+    assert!(page.contains("&lt;db&gt;") && !page.contains("<db>"), "service names stay text");
 }
