@@ -480,9 +480,9 @@ fn locality_leads_with_its_share_and_names_are_text() {
     2026-11-26 05:00:00 to 2026-11-26 06:00:00 UTC, 98.0% recorded
     service shop
 
-    local          95% CI   memory     remote  idle  CPU by node  memory by node  hosts  service
-    75.0%  70.0% to 80.0%  4.0 GiB    1.0 GiB   0 B      25% 75%         100% 0%      3  <db>
-        -               -      0 B        0 B   0 B            -               -      3  idle
+    local          95% CI  memory  remote  idle  CPU by node  memory by node  hosts  service
+    75.0%  70.0% to 80.0%   4 GiB   1 GiB   0 B      25% 75%         100% 0%      3  <db>
+        -               -     0 B     0 B   0 B            -               -      3  idle
     "#);
     insta::assert_snapshot!(view.delimited(Separator::Comma).unwrap(), @r#"
     local,local_low,local_high,memory_bytes,remote_bytes,idle_bytes,cpu_by_node,memory_by_node,hosts,service

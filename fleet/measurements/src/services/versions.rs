@@ -166,10 +166,10 @@ fn versions_of(status: &Path, packages: &BTreeSet<&str>) -> BTreeMap<String, Str
     for line in BufReader::new(file.take(MOST_BYTES)).lines().map_while(Result::ok) {
         if let Some(name) = line.strip_prefix("Package: ") {
             package = packages.contains(name).then(|| name.to_owned());
-        } else if let (Some(version), Some(name)) = (line.strip_prefix("Version: "), &package) {
-            if is_plain(version) {
-                found.insert(name.clone(), version.to_owned());
-            }
+        } else if let (Some(version), Some(name)) = (line.strip_prefix("Version: "), &package)
+            && is_plain(version)
+        {
+            found.insert(name.clone(), version.to_owned());
         }
     }
     found

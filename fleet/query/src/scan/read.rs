@@ -49,7 +49,7 @@ pub(crate) struct FileError {
 }
 
 impl FileError {
-    fn of(path: &Path, message: impl ToString) -> DataFusionError {
+    fn of(path: &Path, message: &dyn ToString) -> DataFusionError {
         let error = Self { path: path.to_owned(), message: message.to_string() };
         DataFusionError::External(Box::new(error))
     }
@@ -135,7 +135,7 @@ impl FileReader {
         let bytes = Bytes::from(fs::read(&file.path).map_err(|error| unreadable(file, &error))?);
         let metadata = guarded(|| self.metadata(&bytes));
         let metadata = metadata.unwrap_or_else(|panic| Err(DataFusionError::Execution(panic)));
-        let metadata = metadata.map_err(|error| FileError::of(&file.path, error))?;
+        let metadata = metadata.map_err(|error| FileError::of(&file.path, &error))?;
         Ok(FileBatches {
             date: Arc::clone(&file.date),
             path: file.path.clone(),
@@ -187,7 +187,7 @@ impl FileReader {
 /// A file that is not there any more was merged or removed since it was listed; others are damaged.
 fn unreadable(file: &DayFile, error: &io::Error) -> DataFusionError {
     if error.kind() != io::ErrorKind::NotFound {
-        return FileError::of(&file.path, error);
+        return FileError::of(&file.path, &error);
     }
     let path = file.path.display();
     let text = format!("{path} was merged or removed meanwhile. Try: the same command again");
@@ -217,7 +217,7 @@ impl FileBatches {
             None => self.next_of_all(reader),
         });
         let next = next.unwrap_or_else(|panic| Err(DataFusionError::Execution(panic)));
-        next.map_err(|error| FileError::of(&self.path, error))
+        next.map_err(|error| FileError::of(&self.path, &error))
     }
 
     fn next_of_all(&mut self, reader: &FileReader) -> Result<Option<RecordBatch>> {
