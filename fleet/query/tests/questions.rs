@@ -428,7 +428,8 @@ fn every_named_question_has_an_answer() {
     for (name, question) in NamedQuestion::ALL {
         let answer = engine.run(&question.sql(&[ShareBy::Service, ShareBy::Version], 10)).unwrap();
         let rows: usize = answer.batches.iter().map(|batch| batch.num_rows()).sum();
-        assert!(rows > 0, "{name}");
+        // Runs have a fleet of their own (tests/runs.rs).
+        assert!(rows > 0 || name == "runs", "{name}");
     }
 }
 
@@ -440,7 +441,7 @@ fn printed_statements_make_the_same_views_from_files_alone() {
         let dataset = FoundDataset::find(&folder.path().into()).unwrap();
         Selection::default().views(Dialect::DataFusion, &dataset, None)
     };
-    assert_eq!(views.len(), 22);
+    assert_eq!(views.len(), 26);
     assert!(views[0].contains("LOCATION '") && views[0].contains("/v1/samples/'"), "{}", views[0]);
     // Nobody wrote a row of hosts: engines would refuse the folder that is not there.
     assert!(
