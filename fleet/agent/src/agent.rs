@@ -33,7 +33,7 @@ use crate::spool::{Backlog, Spool, SpoolError};
 
 /// How often processes are asked what they belong to, where there are few of them.
 const READ_EVERY: Duration = Duration::from_secs(1);
-/// So many times as long as a reading took passes until the next one: with thousands of processes it takes 0.2% of one CPU.
+/// Pause between two readings, as a multiple of the CPU time of the last one: reading takes 0.2% of one CPU at most.
 const READ_PAUSE: u32 = 500;
 const US_PER_S: i64 = 1_000_000;
 /// Time for a delivery at most: samples of the next bin wait in memory meanwhile.

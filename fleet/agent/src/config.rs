@@ -276,7 +276,7 @@ impl AgentConfig {
         [off_cpu, windows, counts, locality].into_iter().flatten().collect()
     }
 
-    /// Whose rows measurements make.
+    /// The host that the rows of measurements are of.
     ///
     /// # Errors
     /// Labels that cannot be any.

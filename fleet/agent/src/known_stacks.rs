@@ -6,7 +6,7 @@
 //!  dropped from the spool  ─► nothing is known any more: the next bin brings its stacks again
 //!  the next day            ─► the same
 //! ```
-//! Names are most of what a bin takes. A stack that has more names than before, such as one of code whose symbols came later,
+//! Names are most of what a bin takes. A stack that has more names than before, such as one whose symbols were found later,
 //! is delivered again.
 
 use std::collections::HashMap;

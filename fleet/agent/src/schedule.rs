@@ -267,7 +267,7 @@ mod tests {
             begun.borrow_mut().push(name.to_owned());
             shell("read line; echo '{}'")
         };
-        // The first one waits for what it is never told: its input is empty, so it ends at once, but it is not asked yet.
+        // The first one may have ended already, as its input is empty; nobody has looked yet.
         schedules.poll(&command);
         assert_eq!(*begun.borrow(), ["off_cpu"]);
         assert!(matches!(schedules.all[1].state, MeasurementState::Idle));

@@ -27,7 +27,7 @@ pub struct SettingError {
 pub struct OffCpuConfig {
     /// Length of a recording, seconds.
     pub seconds: u64,
-    /// One in so many seconds, at a moment drawn at random.
+    /// Seconds from one recording to the next, on average; the moment is drawn at random.
     pub every_seconds: u64,
     /// Size of a recording at most, MiB: it ends earlier then.
     pub max_mib: u64,
@@ -46,7 +46,7 @@ impl Default for OffCpuConfig {
 pub struct WindowsConfig {
     /// Length of a recording, seconds.
     pub seconds: u64,
-    /// One in so many seconds, at a moment drawn at random.
+    /// Seconds from one recording to the next, on average; the moment is drawn at random.
     pub every_seconds: u64,
     /// Size of a recording at most, MiB: it ends earlier then.
     pub max_mib: u64,
@@ -64,7 +64,7 @@ impl Default for WindowsConfig {
 pub struct CountsConfig {
     /// How long is counted, seconds.
     pub seconds: u64,
-    /// Once in so many seconds, at a moment drawn at random.
+    /// Seconds from one measurement to the next, on average; the moment is drawn at random.
     pub every_seconds: u64,
     /// Events, as `pmuscope stat -e` takes them; otherwise those of software, and of hardware those of one metric after
     /// another.
@@ -85,7 +85,7 @@ impl Default for CountsConfig {
 pub struct LocalityConfig {
     /// How long threads are observed, seconds.
     pub seconds: u64,
-    /// Once in so many seconds, at a moment drawn at random.
+    /// Seconds from one measurement to the next, on average; the moment is drawn at random.
     pub every_seconds: u64,
     /// Processes that are observed at most: those with the most memory.
     pub max_processes: usize,

@@ -65,7 +65,7 @@ pub(crate) fn measure(
     Ok(MeasurementText { text, notes })
 }
 
-/// The processes with the most memory, at most so many, and how many others have any.
+/// The `most` processes with the most memory, and how many others have any.
 fn largest(machine: &Machine, most: usize) -> Result<(Vec<u32>, usize), MeasurementError> {
     let own = std::process::id();
     let mut all: Vec<(u64, u32)> = machine

@@ -35,11 +35,11 @@ pub enum Measurement {
 pub struct MeasurementTimes {
     /// Length, seconds.
     pub seconds: u64,
-    /// Once in so many seconds.
+    /// Seconds from one measurement to the next, on average.
     pub every_seconds: u64,
 }
 
-/// Whose rows a measurement makes.
+/// The host that the rows of a measurement are of.
 #[derive(Debug, Clone)]
 pub struct MeasurementContext {
     /// Host name, where it is not that of the machine.

@@ -12,7 +12,7 @@ use crate::{Paint, Style, escape};
 
 /// Kind and version of the result.
 const SCHEMA: &str = "pmuscope/fleet-symbolize/1";
-/// Modules whose reasons a text has.
+/// Reasons that a text shows at most, one per module.
 const REASONS: usize = 10;
 
 /// A module with frames that had no names.
