@@ -144,7 +144,7 @@ impl Machine {
             units: self.units(counters),
             ring_budget: RingBudget::of(&limits, &rights, topology.online.len(), page),
             virtualization: self.virtualization(&processor),
-            kernel_addresses: self.kernel_text().is_some(),
+            kernel_addresses: self.kernel_text_start().is_some(),
             tracepoints: self.tracepoints_readable(),
             event_cgroups: self.event_cgroups(),
             btf: self.path("sys/kernel/btf/vmlinux").exists(),

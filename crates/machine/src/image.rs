@@ -48,6 +48,13 @@ impl Machine {
         text_of(BufReader::with_capacity(1 << 16, file.take(KALLSYMS_BYTES)))
     }
 
+    /// Where the kernel's text starts, as [`KernelText::start`]. That is among the first lines of `/proc/kallsyms`; all that
+    /// are before `_etext` take the kernel tens of milliseconds to write.
+    pub fn kernel_text_start(&self) -> Option<u64> {
+        let file = File::open(self.path("proc/kallsyms")).ok()?;
+        start_of_text(BufReader::with_capacity(1 << 12, file.take(KALLSYMS_BYTES)))
+    }
+
     /// Loaded modules, by address: `/proc/modules`; empty where there are none or addresses are hidden.
     pub fn modules(&self) -> Vec<KernelModule> {
         let Ok(text) = self.bytes("proc/modules", MODULES_BYTES) else { return Vec::new() };
@@ -126,6 +133,18 @@ fn text_of(mut kallsyms: impl BufRead) -> Option<KernelText> {
     }
 }
 
+/// Where [`text_of`] has the start.
+fn start_of_text(mut kallsyms: impl BufRead) -> Option<u64> {
+    let mut line = Vec::new();
+    while kallsyms.by_ref().take(4096).read_until(b'\n', &mut line).ok()? > 0 {
+        if let Some((address, b"_stext" | b"_text")) = symbol(line.trim_ascii_end()) {
+            return Some(address).filter(|&address| address != 0);
+        }
+        line.clear();
+    }
+    None
+}
+
 /// `ffffffff81000000 T _stext`, or with a module in brackets behind it.
 fn symbol(line: &[u8]) -> Option<(u64, &[u8])> {
     // Only a few lines out of 200,000 matter: look at the end before parsing the address.
@@ -183,6 +202,7 @@ mod tests {
         let text = text_of(SYMBOLS.as_bytes()).unwrap();
         assert_eq!(text.symbol, "_stext");
         assert_eq!((text.start, text.end), (0xffff_ffff_8100_0000, 0xffff_ffff_8200_0000));
+        assert_eq!(start_of_text(SYMBOLS.as_bytes()), Some(text.start));
     }
 
     #[test]
@@ -190,8 +210,10 @@ mod tests {
         let hidden: String =
             SYMBOLS.lines().map(|line| format!("0000000000000000{}\n", &line[16..])).collect();
         assert_eq!(text_of(hidden.as_bytes()), None);
+        assert_eq!(start_of_text(hidden.as_bytes()), None);
         assert_eq!(text_of(&b"ffffffff81000000 T _text\n"[..]), None);
         assert_eq!(text_of(&b""[..]), None);
+        assert_eq!(start_of_text(&b""[..]), None);
     }
 
     #[test]

@@ -32,9 +32,8 @@ pub struct KernelIdentity {
     pub text: TextAddress,
 }
 
-/// Where a kernel's text starts. Of the running kernel it is found when it is first asked for: that
-/// takes reading much of `/proc/kallsyms`, and most recordings from elsewhere are known to be from
-/// elsewhere without it.
+/// Where a kernel's text starts. Of the running kernel it is found when it is first asked for: most recordings from
+/// elsewhere are known to be from elsewhere without it.
 #[derive(Clone, Default)]
 pub struct TextAddress {
     machine: Option<Machine>,
@@ -49,7 +48,7 @@ impl TextAddress {
     /// The address; `None` if it is not known, or hidden.
     #[must_use]
     pub fn get(&self) -> Option<u64> {
-        let find = || self.machine.as_ref()?.kernel_text().map(|text| text.start);
+        let find = || self.machine.as_ref()?.kernel_text_start();
         *self.found.get_or_init(find)
     }
 }

@@ -91,7 +91,10 @@ fn software_events_are_everywhere() {
 #[test]
 fn kernel_text_is_in_the_upper_half_or_hidden() {
     match Machine::host().kernel_text() {
-        Some(text) => assert!(text.start > u64::MAX / 2 && text.end > text.start, "{text:x?}"),
+        Some(text) => {
+            assert!(text.start > u64::MAX / 2 && text.end > text.start, "{text:x?}");
+            assert_eq!(Machine::host().kernel_text_start(), Some(text.start));
+        }
         None => eprintln!("skipped: kernel addresses are hidden"),
     }
 }
