@@ -34,6 +34,30 @@ impl Machine {
         self.numbered("proc", "")
     }
 
+    /// The id that was given to a task last, in the process id namespace of this program: `/proc/loadavg`
+    /// (`loadavg_proc_show` in the kernel's `fs/proc/loadavg.c`). Ids go up until they begin anew from below, and threads
+    /// take some, too.
+    #[must_use]
+    pub fn newest_task(&self) -> Option<u32> {
+        self.text("proc/loadavg").ok()?.split_ascii_whitespace().nth(4)?.parse().ok()
+    }
+
+    /// Whether a task is a process, and not a further thread of one; `false` if there is none: `/proc/TID/status`.
+    #[must_use]
+    pub fn is_process(&self, tid: u32) -> bool {
+        let Some(status) = self.text_if_any(format!("proc/{tid}/status")) else { return false };
+        let leader = status.lines().find_map(|line| line.strip_prefix("Tgid:"));
+        leader.and_then(|leader| leader.trim().parse().ok()) == Some(tid)
+    }
+
+    /// Name of a process, which is that of its first thread; `None` if it has ended: `/proc/PID/comm`.
+    #[must_use]
+    pub fn process_name(&self, pid: u32) -> Option<Vec<u8>> {
+        let mut name = self.bytes(format!("proc/{pid}/comm"), TASK_BYTES).ok()?;
+        name.pop_if(|last| *last == b'\n');
+        Some(name)
+    }
+
     /// Memory of a process that is resident, bytes; `None` if it has ended, 0 for threads of the kernel:
     /// `/proc/PID/statm`.
     #[must_use]

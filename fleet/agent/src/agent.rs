@@ -497,7 +497,8 @@ impl<'a> Agent<'a> {
         let ended = std::mem::take(&mut self.ended);
         let bin = self.config.bin();
         let origin = ImportOrigin { host: Some(Arc::clone(&host)), started: None, bin, batch };
-        self.services.read_again();
+        let ran = profile.aggregate.tasks.iter().filter_map(|task| task.pid);
+        self.services.read_again(ran);
         let mut rows = rows(profile, &origin, &|task| self.services.identity(task))?;
         rows.label(&self.config.labels()?);
         let pushed = self.outlets.push(&rows);

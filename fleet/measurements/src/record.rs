@@ -46,7 +46,7 @@ pub(crate) fn record_for(
         let signals = Signals { stop: deadline.as_fd(), switch: None };
         record(options, &Host, &scene.machine, signals)
     })?;
-    services.read_again();
+    services.read_again(std::iter::empty());
     Ok(match summary.ended {
         EndReason::Interrupted => None,
         EndReason::MaxSize(_) => Some(format!("it ended early, at {max_size}")),

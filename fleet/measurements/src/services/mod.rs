@@ -7,8 +7,12 @@
 //!
 //!  service: name of the unit, else of the container, else of the process; __other__ beyond 1,000 of a bin
 //! ```
-//! Processes are read soon after they began, and again at the end of each bin: by then the shell that was seen first runs
-//! its program.
+//! Processes are read soon after they began, and those that ran again at the end of each bin: by then the shell that was
+//! seen first runs its program. To find the new ones among thousands, only the ids are looked at that were given since:
+//!
+//! ```text
+//!  read before up to 4711        now 4715 (/proc/loadavg): 4712 to 4715        the next bin: all of /proc
+//! ```
 
 mod cgroup_identity;
 mod container_names;
@@ -29,6 +33,8 @@ use self::versions::{FileStamp, ProgramVersions};
 
 /// Services of a host and bin at most: names of processes can be anything.
 const MOST_SERVICES: usize = 1000;
+/// More new ids than this, and the list of all processes is read instead.
+const MANY_NEW: u32 = 10_000;
 /// The service of all others.
 const OTHER: &str = "__other__";
 
@@ -38,6 +44,10 @@ pub struct Services {
     machine: Machine,
     version: Option<Arc<str>>,
     known: BTreeMap<i32, SeenProcess>,
+    /// Those of them that were not read again yet.
+    new: Vec<i32>,
+    /// The id of the newest task when processes were read last, since the bin began.
+    newest: Option<u32>,
     containers: ContainerNames,
     versions: ProgramVersions,
     /// Services of this bin.
@@ -64,14 +74,14 @@ impl Services {
         let containers = ContainerNames::new(machine.root());
         let versions = ProgramVersions::new(machine.root());
         let (known, named) = (BTreeMap::new(), RefCell::default());
-        Self { machine, version, known, containers, versions, named }
+        Self { machine, version, known, new: Vec::new(), newest: None, containers, versions, named }
     }
 
     /// Reads what new processes belong to. A process that begins and ends between two calls stays
     /// unknown.
     pub fn read_new(&mut self) {
         let mut new = Vec::new();
-        for id in self.machine.processes().unwrap_or_default() {
+        for id in self.perhaps_new() {
             let Ok(pid) = i32::try_from(id) else { continue };
             if !self.known.contains_key(&pid)
                 && let Some(path) = self.machine.cgroup_path(id)
@@ -84,18 +94,34 @@ impl Services {
                 new.push(pid);
             }
         }
-        self.read_versions(new.into_iter());
+        self.read_versions(new.iter().copied());
+        self.new.append(&mut new);
     }
 
-    /// Reads again what processes run and how they are called now; those that have ended stay as they were.
-    pub fn read_again(&mut self) {
-        let mut known = std::mem::take(&mut self.known);
-        for (&pid, seen) in &mut known {
-            self.read_process(pid.unsigned_abs(), seen);
+    /// Processes among which all are that began since the last time.
+    fn perhaps_new(&mut self) -> Vec<u32> {
+        let newest = self.machine.newest_task();
+        let before = std::mem::replace(&mut self.newest, newest);
+        match (before, newest) {
+            (Some(before), Some(now)) if before <= now && now - before < MANY_NEW => {
+                (before + 1..=now).filter(|&id| self.machine.is_process(id)).collect()
+            }
+            _ => self.machine.processes().unwrap_or_default(),
         }
-        let all: Vec<i32> = known.keys().copied().collect();
+    }
+
+    /// Reads again what these processes run and how they are called now, and new ones whether they are among them or not;
+    /// those that have ended stay as they were.
+    pub fn read_again(&mut self, ran: impl Iterator<Item = i32>) {
+        let ran: BTreeSet<i32> = ran.chain(self.new.drain(..)).collect();
+        let mut known = std::mem::take(&mut self.known);
+        for pid in &ran {
+            if let Some(seen) = known.get_mut(pid) {
+                self.read_process(pid.unsigned_abs(), seen);
+            }
+        }
         self.known = known;
-        self.read_versions(all.into_iter());
+        self.read_versions(ran.into_iter());
     }
 
     /// Versions of the programs that these processes run.
@@ -129,6 +155,7 @@ impl Services {
     /// Forgets processes that have ended: their numbers will be given to others. The next bin begins.
     pub fn forget_ended(&mut self) {
         self.named.get_mut().clear();
+        self.newest = None;
         let Ok(running) = self.machine.processes() else { return };
         let running: BTreeSet<u32> = running.into_iter().collect();
         self.known.retain(|&pid, _| u32::try_from(pid).is_ok_and(|pid| running.contains(&pid)));
@@ -190,8 +217,7 @@ impl Services {
     }
 
     fn process_name(&self, pid: u32) -> Option<Arc<str>> {
-        let leader = self.machine.task(pid, pid).ok()?;
-        Some(String::from_utf8_lossy(&leader.comm).into())
+        Some(String::from_utf8_lossy(&self.machine.process_name(pid)?).into())
     }
 }
 
@@ -213,7 +239,7 @@ mod tests {
         assert!(!services.knows(&task(pid)));
         services.read_new();
         // By now it surely runs its program.
-        services.read_again();
+        services.read_again(std::iter::once(pid));
         assert!(services.knows(&task(pid)));
         let running = services.identity(&task(pid));
         let expected = running.unit.as_deref().and_then(|unit| unit.strip_suffix(".service"));
@@ -221,11 +247,32 @@ mod tests {
         assert_eq!(running.version.as_deref(), Some("1.3"));
         child.kill().unwrap();
         child.wait().unwrap();
-        services.read_again();
+        services.read_again(std::iter::once(pid));
         assert_eq!(services.identity(&task(pid)), running);
         services.forget_ended();
         assert!(!services.knows(&task(pid)));
         assert_eq!(&*services.identity(&task(pid)).service, "a");
+    }
+
+    /// Threads take ids, too, and are no processes.
+    #[test]
+    fn processes_that_begin_between_two_readings_are_found_by_their_ids() {
+        let mut services = Services::new(Machine::host(), None);
+        services.read_new();
+        let before = services.known.len();
+        let thread = std::thread::spawn(|| {
+            let path = std::fs::read_link("/proc/thread-self").unwrap();
+            path.file_name().unwrap().to_str().unwrap().parse::<i32>().unwrap()
+        });
+        let tid = thread.join().unwrap();
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = i32::try_from(child.id()).unwrap();
+        services.read_new();
+        assert!(services.known.contains_key(&pid));
+        assert!(!services.known.contains_key(&tid));
+        assert!(services.known.len() > before, "what was known stays");
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 
     #[test]
