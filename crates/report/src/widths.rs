@@ -91,7 +91,7 @@ fn views(path: &Path, file: &str, show: Show<'_>) {
         }
     }
     for (name, direction) in [("callees", Direction::Callees), ("callers", Direction::Callers)] {
-        let tree = call_tree(counts, event, direction);
+        let tree = call_tree(counts, event, direction, TreeLimits::default().share);
         let limits = TreeLimits { lines: 12, ..TreeLimits::default() };
         show(name, &|style| tree_text(&tree, direction, modules, limits, style));
     }

@@ -341,7 +341,7 @@ impl ViewReport<'_> {
                 let share = if limits.share > 0.0 { limits.share } else { TREE_SHARE };
                 let lines = limits.rows.unwrap_or(usize::MAX);
                 let limits = TreeLimits { share, lines, ..TreeLimits::default() };
-                let tree = call_tree(counts, index, *direction);
+                let tree = call_tree(counts, index, *direction, share);
                 tree_text(&tree, *direction, &profile.modules, limits, style)
             }
             View::Peek(name) => {

@@ -77,7 +77,8 @@ pub struct CodeFrame {
     pub inlined: bool,
 }
 
-/// A tree of call stacks. A parent comes before its children.
+/// A tree of call stacks. A parent comes before its children; stacks of recordings are numbered level by level, so
+/// that children of one parent are next to each other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stacks {
     nodes: Vec<StackNode>,
@@ -98,6 +99,13 @@ impl Default for Stacks {
 impl Stacks {
     /// The empty stack: what has no callers is below it.
     pub const ROOT: StackId = 0;
+
+    /// None but the empty one, with room for so many.
+    pub(crate) fn with_capacity(stacks: usize) -> Self {
+        let mut made = Self::default();
+        made.nodes.reserve_exact(stacks.saturating_sub(1));
+        made
+    }
 
     /// Adds a stack: `frame`, called from `parent`. The caller sees to it that it is not there yet.
     pub fn push(&mut self, parent: StackId, frame: FrameId) -> StackId {
@@ -122,6 +130,31 @@ impl Stacks {
     #[must_use]
     pub fn frame(&self, stack: StackId) -> Option<FrameId> {
         (stack != Self::ROOT).then(|| self.nodes[stack as usize].frame)
+    }
+
+    /// Stacks level by level, and the place of each there; `None` where they are numbered so.
+    pub(crate) fn levels(&self) -> Option<(Vec<StackId>, Vec<StackId>)> {
+        let is_by_level = self.nodes[1..].is_sorted_by_key(|node| node.parent);
+        (!is_by_level).then(|| {
+            let mut rank = vec![Self::ROOT; self.len()];
+            let mut depth = vec![0_u32; self.len()];
+            for (at, node) in self.nodes.iter().enumerate().skip(1) {
+                depth[at] = depth[node.parent as usize] + 1;
+            }
+            let mut order: Vec<StackId> = (0..self.len() as StackId).collect();
+            // Those of one level by the places of their callers, which are known when their level is reached.
+            order.sort_by_key(|&stack| depth[stack as usize]);
+            let levels = order.chunk_by_mut(|a, b| depth[*a as usize] == depth[*b as usize]);
+            let mut next = 0;
+            for level in levels {
+                level.sort_by_key(|&stack| rank[self.nodes[stack as usize].parent as usize]);
+                for &mut stack in level {
+                    rank[stack as usize] = next;
+                    next += 1;
+                }
+            }
+            (order, rank)
+        })
     }
 
     /// Frames of a stack, the innermost first.

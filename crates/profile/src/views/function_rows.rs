@@ -71,8 +71,8 @@ pub(crate) struct Rows<'a> {
     whats: Interned<InnermostFrames>,
     /// What each stack comes to, where that is known already.
     what_of_stack: Vec<u32>,
-    /// Those of the stack at hand.
-    frames: Vec<FrameId>,
+    /// What each frame comes to that is not inlined, where that is known already.
+    what_of_frame: Vec<u32>,
     /// Names of what has been among the largest rows, and their numbers.
     names: FunctionNames,
     function_ids: FxHashMap<(FunctionId, Option<FunctionId>), u32>,
@@ -100,7 +100,7 @@ impl<'a> Rows<'a> {
             aggregate,
             whats: Interned::default(),
             what_of_stack: vec![NONE; aggregate.stacks.len()],
-            frames: Vec::new(),
+            what_of_frame: Vec::new(),
             names: FunctionNames { functions: Vec::new(), commands },
             function_ids: FxHashMap::default(),
             command_ids,
@@ -163,7 +163,7 @@ impl<'a> Rows<'a> {
         let (mut rows, mut row_of_cell) = own_rows(self, cells);
         let own = rows.len();
         if options.totals {
-            add_totals(self, cells, &mut rows);
+            add_totals(self, &self.aggregate.stacks, cells, &mut rows);
         }
         let most = options.rows.map_or(rows.len(), |rows| rows.max(LEAST));
         let order = self.largest(&rows, most, by_period);
@@ -315,23 +315,26 @@ impl RowKeys for Rows<'_> {
         number
     }
 
-    fn each_what(&mut self, stack: StackId, whats: &mut Vec<u32>) {
-        let Self { aggregate, whats: numbers, frames, .. } = self;
-        frames.clear();
-        frames.extend(aggregate.stacks.frames(stack));
-        let mut holder = None;
-        for &frame in frames.iter().rev() {
-            let frame = &aggregate.frames[frame as usize];
-            if !frame.inlined {
-                holder = frame.function;
-            }
-            let what = InnermostFrames::new(frame, || holder);
-            whats.push(numbers.intern(what.hash(), what));
+    /// `above` is the function that holds the code of those that are inlined.
+    fn what_below(&mut self, above: u32, frame: FrameId) -> (u32, u32) {
+        let code = &self.aggregate.frames[frame as usize];
+        let holder = if code.inlined { above } else { code.function.unwrap_or(NONE) };
+        let known = self.what_of_frame.get(frame as usize).copied().unwrap_or(NONE);
+        if !code.inlined && known != NONE {
+            return (known, holder);
         }
-        if frames.is_empty() {
-            let what = InnermostFrames::NOWHERE;
-            whats.push(numbers.intern(what.hash(), what));
+        let what = InnermostFrames::new(code, || Some(holder).filter(|&holder| holder != NONE));
+        let what = self.whats.intern(what.hash(), what);
+        if !code.inlined {
+            self.what_of_frame.resize(self.aggregate.frames.len(), NONE);
+            self.what_of_frame[frame as usize] = what;
         }
+        (what, holder)
+    }
+
+    fn nowhere(&mut self) -> u32 {
+        let what = InnermostFrames::NOWHERE;
+        self.whats.intern(what.hash(), what)
     }
 
     fn whats(&self) -> usize {

@@ -15,6 +15,8 @@ mod neighbors;
 mod query;
 mod rows;
 mod side_by_side;
+mod stack_sums;
+mod stack_tree;
 mod tally;
 mod tree;
 mod weights;
@@ -27,6 +29,7 @@ pub use memory::{AccessKind, AccessRow, Accesses, accesses};
 pub use neighbors::{Neighbor, Neighbors, neighbors};
 pub use rows::{Dimension, Key, Row, rows};
 pub use side_by_side::{SideRow, SideShare, side_by_side};
+pub use stack_tree::{CallersBranch, CallersTree, StackBranch, StackTree};
 pub use tree::{CallNode, CallTree, Direction, call_tree};
 pub use weights::Weights;
 
@@ -58,9 +61,23 @@ impl Sums {
         })
     }
 
-    fn add(&mut self, other: Self) {
+    pub(crate) fn add(&mut self, other: Self) {
         self.samples = self.samples.saturating_add(other.samples);
         self.weight = self.weight.saturating_add(other.weight);
+    }
+
+    /// Both together.
+    fn and(mut self, other: Self) -> Self {
+        self.add(other);
+        self
+    }
+
+    /// Without those of a part.
+    fn less(self, part: Self) -> Self {
+        Self {
+            samples: self.samples.saturating_sub(part.samples),
+            weight: self.weight.saturating_sub(part.weight),
+        }
     }
 }
 

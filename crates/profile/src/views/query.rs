@@ -3,15 +3,18 @@
 //! ```text
 //!  cell ─┬─ task, CPU ─► who ──┐
 //!        └─ stack ─┬─ innermost frame ─► what ─┴─► row: own (in it)
-//!                  └─ each frame, once ─► what ──► row: total (in it or under it)
+//!                  └─ StackSums ─► each frame, once a stack ─► what ──► row: total (in it or under it)
 //! ```
 //! Rows are nearly as many as cells, so they are numbers; what these stand for is up to [`RowKeys`], and nobody has
 //! to ask for all of it.
 
+use std::ops::Range;
+
 use rustc_hash::FxHashMap;
 
 use super::Sums;
-use crate::aggregate::{AddsTo, Aggregate, RowSeries, SampleCell, StackId};
+use super::stack_sums::StackSums;
+use crate::aggregate::{AddsTo, Aggregate, FrameId, RowSeries, SampleCell, StackId, Stacks};
 
 /// Not known yet; or a cell whose row is not among the largest.
 pub(super) const NONE: u32 = u32::MAX;
@@ -22,8 +25,11 @@ pub(super) trait RowKeys {
     fn who(&self, cell: &SampleCell) -> u32;
     /// The number of what a stack comes to.
     fn what(&mut self, stack: StackId) -> u32;
-    /// The numbers of what all its frames come to, in any order.
-    fn each_what(&mut self, stack: StackId, whats: &mut Vec<u32>);
+    /// The number of what a frame comes to that is called from others, and what those below it are to be told: `above` is
+    /// what its caller told, [`NONE`] where it has none.
+    fn what_below(&mut self, above: u32, frame: FrameId) -> (u32, u32);
+    /// The number of what a stack without any frame comes to.
+    fn nowhere(&mut self) -> u32;
     /// Numbers that [`RowKeys::what`] has given.
     fn whats(&self) -> usize;
 }
@@ -70,26 +76,111 @@ pub(super) fn own_rows(
 
 /// Adds what was spent under each row, and rows of functions that only called others. What comes several times in
 /// one stack (recursion) counts once.
-pub(super) fn add_totals(keys: &mut impl RowKeys, cells: &[SampleCell], rows: &mut Vec<KeyedSums>) {
-    // Stacks are walked once for each who, not once per CPU and thread too.
-    let mut by_stack: FxHashMap<(u32, StackId), Sums> = FxHashMap::default();
-    for cell in cells {
-        by_stack.entry((keys.who(cell), cell.stack)).or_default().add(Sums::of(cell));
-    }
+pub(super) fn add_totals(
+    keys: &mut impl RowKeys,
+    stacks: &Stacks,
+    cells: &[SampleCell],
+    rows: &mut Vec<KeyedSums>,
+) {
     let mut numbers: FxHashMap<(u32, u32), usize> =
         rows.iter().enumerate().map(|(at, row)| ((row.what, row.who), at)).collect();
-    let mut whats: Vec<u32> = Vec::new();
-    for ((who, stack), sums) in by_stack {
-        whats.clear();
-        keys.each_what(stack, &mut whats);
-        whats.sort_unstable();
-        whats.dedup();
-        for &what in &whats {
+    let whos: Vec<u32> = cells.iter().map(|cell| keys.who(cell)).collect();
+    let order = by_number(&whos, whos.iter().max().map_or(0, |last| *last as usize + 1));
+    let mut totals = Totals::default();
+    for cells_of_one in order.chunk_by(|a, b| whos[*a as usize] == whos[*b as usize]) {
+        let who = whos[cells_of_one[0] as usize];
+        let own = cells_of_one.iter().map(|&cell| &cells[cell as usize]);
+        let sums = StackSums::new(stacks, own.map(|cell| (cell.stack, Sums::of(cell))).collect());
+        totals.add_all(keys, stacks, &sums);
+        totals.take_each(|what, total| {
             let at = *numbers.entry((what, who)).or_insert_with(|| {
                 rows.push(KeyedSums { what, who, ..KeyedSums::default() });
                 rows.len() - 1
             });
-            rows[at].total.add(sums);
+            rows[at].total.add(total);
+        });
+    }
+}
+
+/// What was spent in and under whatever frames come to.
+#[derive(Debug, Default)]
+struct Totals {
+    /// By number of what.
+    found: Vec<Total>,
+    /// Those that have any.
+    touched: Vec<u32>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Total {
+    sums: Sums,
+    /// How often it is on the way to where the walk is.
+    on_the_way: u32,
+}
+
+/// A stack whose callees are walked.
+struct Walked {
+    callees: Range<u32>,
+    /// What it comes to.
+    what: u32,
+    /// What those below are told.
+    told: u32,
+}
+
+impl Totals {
+    /// Walks a tree from the root down: a stack counts in whatever it comes to that is not on the way to it.
+    fn add_all(&mut self, keys: &mut impl RowKeys, stacks: &Stacks, sums: &StackSums) {
+        if sums.len() == 0 {
+            return;
+        }
+        let callees = sums.callees(StackSums::ROOT);
+        let below = callees.clone().map(|node| sums.total(node));
+        let frameless = sums.total(StackSums::ROOT).less(below.fold(Sums::default(), Sums::and));
+        if frameless != Sums::default() {
+            let nowhere = keys.nowhere();
+            self.enter(nowhere, frameless);
+            self.leave(nowhere);
+        }
+        let mut way = vec![Walked { callees, what: NONE, told: NONE }];
+        while let Some(Walked { callees, what, told }) = way.last_mut() {
+            let Some(node) = callees.next() else {
+                self.leave(*what);
+                way.pop();
+                continue;
+            };
+            let Some(frame) = stacks.frame(sums.stack(node)) else { continue };
+            let (what, told) = keys.what_below(*told, frame);
+            self.enter(what, sums.total(node));
+            way.push(Walked { callees: sums.callees(node), what, told });
+        }
+    }
+
+    fn enter(&mut self, what: u32, sums: Sums) {
+        let at = what as usize;
+        if at >= self.found.len() {
+            self.found.resize(at + 1, Total::default());
+        }
+        let total = &mut self.found[at];
+        if total.on_the_way == 0 {
+            if total.sums == Sums::default() {
+                self.touched.push(what);
+            }
+            total.sums.add(sums);
+        }
+        total.on_the_way += 1;
+    }
+
+    fn leave(&mut self, what: u32) {
+        // The root is nothing.
+        if let Some(total) = self.found.get_mut(what as usize) {
+            total.on_the_way -= 1;
+        }
+    }
+
+    /// Hands out all, each once; then there is none.
+    fn take_each(&mut self, mut take: impl FnMut(u32, Sums)) {
+        for what in self.touched.drain(..) {
+            take(what, std::mem::take(&mut self.found[what as usize].sums));
         }
     }
 }

@@ -16,8 +16,8 @@ use pmuscope_symbols::Line;
 use rustc_hash::FxHashMap;
 
 use super::Sums;
-use super::query::{KeyedSums, RowKeys, add_totals, own_rows, rank_cells, series_of};
-use crate::aggregate::{Aggregate, CodeFrame, SampleCell, StackId, TaskId};
+use super::query::{KeyedSums, NONE, RowKeys, add_totals, own_rows, rank_cells, series_of};
+use crate::aggregate::{Aggregate, CodeFrame, FrameId, SampleCell, StackId, TaskId};
 use crate::table::ValueNumbers;
 
 /// What can tell rows apart.
@@ -112,7 +112,7 @@ pub fn rows(
     let cells = counts.of_event(event);
     let mut groups = Groups::new(counts, cells, by, node_of);
     let (mut sums, mut row_of_cell) = own_rows(&mut groups, cells);
-    add_totals(&mut groups, cells, &mut sums);
+    add_totals(&mut groups, &counts.stacks, cells, &mut sums);
     let all = Sums::of_all(cells);
     let share = |sums: Sums| match all.weight {
         0 => 0.0,
@@ -194,12 +194,12 @@ impl RowKeys for Groups<'_> {
         frame.map_or(self.nowhere, |frame| self.places[frame as usize])
     }
 
-    fn each_what(&mut self, stack: StackId, whats: &mut Vec<u32>) {
-        let frames = self.counts.stacks.frames(stack);
-        whats.extend(frames.map(|frame| self.places[frame as usize]));
-        if whats.is_empty() {
-            whats.push(self.nowhere);
-        }
+    fn what_below(&mut self, _: u32, frame: FrameId) -> (u32, u32) {
+        (self.places[frame as usize], NONE)
+    }
+
+    fn nowhere(&mut self) -> u32 {
+        self.nowhere
     }
 
     fn whats(&self) -> usize {

@@ -1,10 +1,8 @@
 //! Call trees: from the outermost function in, or from the sampled function out.
 
-use rustc_hash::FxHashMap;
-
+use super::stack_tree::{CallersBranch, CallersTree, StackBranch, StackTree};
 use super::{CallSite, Sums, places};
-use crate::aggregate::{Aggregate, StackId};
-use crate::table::ValueNumbers;
+use crate::aggregate::Aggregate;
 
 /// Which end of the stacks the tree grows from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,97 +33,81 @@ pub struct CallNode {
     pub children: Vec<usize>,
 }
 
-/// The call tree of one event. Frames of one function are one node, whatever line they are at.
+/// The call tree of one event. Frames of one function are one node, whatever line they are at. What weighs less than
+/// `least` of all, 0 to 1, has no children.
 #[must_use]
-pub fn call_tree(counts: &Aggregate, event: u32, direction: Direction) -> CallTree {
+pub fn call_tree(counts: &Aggregate, event: u32, direction: Direction, least: f64) -> CallTree {
     let (place_of, places) = places(counts);
-    let mut growing = Growing::new(places);
-    match direction {
-        Direction::Callees => from_outside(counts, event, &place_of, &mut growing),
-        Direction::Callers => from_inside(counts, event, &place_of, &mut growing),
-    }
-    let Growing { mut nodes, .. } = growing;
+    let own = counts.of_event(event).iter().map(|cell| (cell.stack, Sums::of(cell))).collect();
+    let (stacks, keys, places) = (&counts.stacks, &place_of[..], &places.list);
+    let mut nodes = match direction {
+        Direction::Callees => grow(&StackTree::new(stacks, keys, own), places, least),
+        Direction::Callers => grow(&CallersTree::new(stacks, keys, own), places, least),
+    };
     sort_children(&mut nodes);
     CallTree { nodes }
 }
 
-/// Each stack once, behind its callers: what is distinct is looked up, not what was sampled.
-fn from_outside(counts: &Aggregate, event: u32, place_of: &[u32], growing: &mut Growing) {
-    let stacks = &counts.stacks;
-    let mut own = vec![Sums::default(); stacks.len()];
-    let mut is_met = vec![false; stacks.len()];
-    for cell in counts.of_event(event) {
-        own[cell.stack as usize].add(Sums::of(cell));
-        is_met[cell.stack as usize] = true;
+/// A tree that is taken apart branch by branch.
+trait Branches {
+    type Branch;
+    fn root(&self) -> Self::Branch;
+    fn below(&self, branch: &Self::Branch) -> Vec<Self::Branch>;
+    /// What its innermost frame comes to, what was counted in it, and in it and all below.
+    fn sums(&self, branch: &Self::Branch) -> (u32, Sums, Sums);
+}
+
+impl Branches for StackTree<'_> {
+    type Branch = StackBranch;
+
+    fn root(&self) -> StackBranch {
+        self.root()
     }
-    let mut total = own.clone();
-    let numbers = 0..stacks.len() as StackId;
-    // Callers come before what they call.
-    for (stack, parent) in numbers.clone().rev().filter_map(|at| Some((at, stacks.parent(at)?))) {
-        if is_met[stack as usize] {
-            is_met[parent as usize] = true;
-            let sums = total[stack as usize];
-            total[parent as usize].add(sums);
-        }
+
+    fn below(&self, branch: &StackBranch) -> Vec<StackBranch> {
+        self.callees(branch)
     }
-    let mut node_of = vec![0; stacks.len()];
-    for stack in numbers {
-        let at = stack as usize;
-        if !is_met[at] {
-            continue;
-        }
-        if let (Some(parent), Some(frame)) = (stacks.parent(stack), stacks.frame(stack)) {
-            node_of[at] = growing.child(node_of[parent as usize], place_of[frame as usize]);
-        }
-        let node = &mut growing.nodes[node_of[at]];
-        node.own.add(own[at]);
-        node.total.add(total[at]);
+
+    fn sums(&self, branch: &StackBranch) -> (u32, Sums, Sums) {
+        (branch.key, self.own(branch), branch.total)
     }
 }
 
-/// Stacks read from their inner end share nothing that is known before.
-fn from_inside(counts: &Aggregate, event: u32, place_of: &[u32], growing: &mut Growing) {
-    for cell in counts.of_event(event) {
-        let sums = Sums::of(cell);
-        let mut at = 0;
-        growing.nodes[at].total.add(sums);
-        for frame in counts.stacks.frames(cell.stack) {
-            at = growing.child(at, place_of[frame as usize]);
-            growing.nodes[at].total.add(sums);
+impl Branches for CallersTree<'_> {
+    type Branch = CallersBranch;
+
+    fn root(&self) -> CallersBranch {
+        self.root().clone()
+    }
+
+    fn below(&self, branch: &CallersBranch) -> Vec<CallersBranch> {
+        self.callers(branch)
+    }
+
+    fn sums(&self, branch: &CallersBranch) -> (u32, Sums, Sums) {
+        (branch.key, self.own(branch), branch.total)
+    }
+}
+
+/// Nodes of all branches that lead through none below `least`.
+fn grow<T: Branches>(tree: &T, places: &[CallSite], least: f64) -> Vec<CallNode> {
+    let root = tree.root();
+    let (_, own, total) = tree.sums(&root);
+    let all = total.weight as f64;
+    let mut nodes = vec![CallNode { place: None, own, total, children: Vec::new() }];
+    let mut open = vec![(0, root)];
+    while let Some((at, branch)) = open.pop() {
+        for below in tree.below(&branch) {
+            let (key, own, total) = tree.sums(&below);
+            let (next, place) = (nodes.len(), places.get(key as usize).cloned());
+            nodes.push(CallNode { place, own, total, children: Vec::new() });
+            nodes[at].children.push(next);
+            if total.weight as f64 / all >= least {
+                open.push((next, below));
+            }
         }
-        growing.nodes[at].own.add(sums);
     }
-}
-
-/// A tree of which each node is found by its parent and its function.
-struct Growing {
-    nodes: Vec<CallNode>,
-    known: FxHashMap<(usize, u32), usize>,
-    places: ValueNumbers<CallSite>,
-}
-
-impl Growing {
-    fn new(places: ValueNumbers<CallSite>) -> Self {
-        let root = CallNode {
-            place: None,
-            own: Sums::default(),
-            total: Sums::default(),
-            children: vec![],
-        };
-        Self { nodes: vec![root], known: FxHashMap::default(), places }
-    }
-
-    fn child(&mut self, parent: usize, place: u32) -> usize {
-        let Self { nodes, known, places } = self;
-        *known.entry((parent, place)).or_insert_with(|| {
-            let next = nodes.len();
-            nodes[parent].children.push(next);
-            let place = Some(places.list[place as usize].clone());
-            let (own, total) = (Sums::default(), Sums::default());
-            nodes.push(CallNode { place, own, total, children: vec![] });
-            next
-        })
-    }
+    nodes
 }
 
 /// The heaviest first; equal ones by name, so that the order never depends on chance.
@@ -183,7 +165,16 @@ mod tests {
                 }
             }
             let direction = if callers { Direction::Callers } else { Direction::Callees };
-            prop_assert_eq!(paths(&call_tree(&aggregate(&samples), 0, direction)), expected);
+            let counts = aggregate(&samples);
+            prop_assert_eq!(paths(&call_tree(&counts, 0, direction, 0.0)), expected.clone());
+            // What is shown of the heavy ones does not depend on the rest.
+            let all = expected[&Vec::new()].1;
+            let is_heavy = |path: &[CallSite]| expected[path].1 * 4 >= all;
+            let heavy = expected.iter().filter(|(path, _)| {
+                (0..path.len()).all(|end| is_heavy(&path[..end]))
+            });
+            let heavy = heavy.map(|(path, sums)| (path.clone(), *sums)).collect();
+            prop_assert_eq!(paths(&call_tree(&counts, 0, direction, 0.25)), heavy);
         }
     }
 }

@@ -14,7 +14,7 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
-use pmuscope_profile::aggregate::{StackId, Stacks};
+use pmuscope_profile::aggregate::{FrameId, StackId, Stacks, Task};
 use pmuscope_profile::export::{ExportedEvent, Source};
 use rustc_hash::FxHashMap;
 
@@ -30,14 +30,15 @@ impl Flame {
         let rests = distinct_stacks(source, event);
         let total = rests.iter().fold(0_u64, |sum, one| sum.saturating_add(one.weight));
         let narrowest = ((total as f64 * limits.share).ceil() as u64).max(1);
-        let mut drawing = Drawing { source, nodes: Vec::new(), left_out: LeftOut::default() };
+        let keys = Keys::new(source);
+        let mut drawing = Drawing { source, keys, nodes: Vec::new(), left_out: LeftOut::default() };
         let narrowest = drawing.grow(rests, narrowest, limits.boxes);
         let hues = ModuleHues::new(source);
         let boxes = drawing.boxes(&hues);
         let below = narrowest as f64 / total.max(1) as f64;
         let left_out = LeftOut { below, ..drawing.left_out };
         let graph = Self::laid_out(FlameLayout { boxes, left_out }, total);
-        Self { hues, is_of_callers: true, ..graph }
+        Self { hues, unseen: Some("callers"), ..graph }
     }
 }
 
@@ -51,20 +52,54 @@ struct Rest {
     samples: u64,
 }
 
-/// Distinct stacks of each task, unread.
+/// Distinct stacks of each task, unread. Cells of one stack and task, which differ in their CPU, follow one another.
 fn distinct_stacks(source: &Source<'_>, event: &ExportedEvent) -> Vec<Rest> {
-    let mut known: FxHashMap<(u32, StackId), usize> = FxHashMap::default();
     let mut all: Vec<Rest> = Vec::new();
     for cell in source.counts.of_event(event.index) {
-        let (task, stack) = (cell.task, cell.stack);
-        let at = *known.entry((task, stack)).or_insert_with(|| {
-            all.push(Rest { stack: Some(stack), task, weight: 0, samples: 0 });
-            all.len() - 1
-        });
-        all[at].weight = all[at].weight.saturating_add(event.value(cell));
-        all[at].samples += cell.samples;
+        let (task, stack, weight) = (cell.task, Some(cell.stack), event.value(cell));
+        match all.last_mut().filter(|last| (last.task, last.stack) == (task, stack)) {
+            Some(last) => {
+                last.weight = last.weight.saturating_add(weight);
+                last.samples += cell.samples;
+            }
+            None => all.push(Rest { stack, task, weight, samples: cell.samples }),
+        }
     }
     all
+}
+
+/// Names of boxes by number: those that frames come to, then commands.
+struct Keys {
+    of_frame: Vec<u32>,
+    of_task: Vec<u32>,
+    names: Vec<Name>,
+}
+
+impl Keys {
+    fn new(source: &Source<'_>) -> Self {
+        let counts = source.counts;
+        let mut known: FxHashMap<Name, u32> = FxHashMap::default();
+        let mut names = Vec::new();
+        let mut number = |name: Name| {
+            *known.entry(name).or_insert_with_key(|name| {
+                names.push(name.clone());
+                names.len() as u32 - 1
+            })
+        };
+        let of_frame = (0..counts.frames.len() as FrameId)
+            .map(|frame| {
+                number(match Name::of_frame(source, frame) {
+                    Name::Function { function, module, .. } => {
+                        Name::Function { function, module, inlined: false }
+                    }
+                    other => other,
+                })
+            })
+            .collect();
+        let command = |task: &Task| number(Name::Command(task.command.clone()));
+        let of_task = counts.tasks.iter().map(command).collect();
+        Self { of_frame, of_task, names }
+    }
 }
 
 /// A box that is drawn.
@@ -122,6 +157,7 @@ impl Eq for OpenNode {}
 
 struct Drawing<'s, 'a> {
     source: &'s Source<'a>,
+    keys: Keys,
     /// What a node calls comes before it.
     nodes: Vec<CallerNode>,
     left_out: LeftOut,
@@ -155,33 +191,26 @@ impl Drawing<'_, '_> {
 
     /// The stacks by what comes next in them.
     fn by_caller(&self, rests: &[Rest]) -> Vec<(Name, Vec<Rest>)> {
-        let mut known: FxHashMap<Name, usize> = FxHashMap::default();
-        let mut callers: Vec<(Name, Vec<Rest>)> = Vec::new();
-        for (name, rest) in rests.iter().filter_map(|&rest| self.next(rest)) {
-            let at = *known.entry(name.clone()).or_insert_with(|| {
-                callers.push((name, Vec::new()));
-                callers.len() - 1
-            });
-            callers[at].1.push(rest);
-        }
-        callers
+        let mut next: Vec<(u32, Rest)> = rests.iter().filter_map(|&rest| self.next(rest)).collect();
+        next.sort_by_key(|(key, _)| *key);
+        let same = next.chunk_by(|(a, _), (b, _)| a == b);
+        let caller = |same: &[(u32, Rest)]| {
+            let name = self.keys.names[same[0].0 as usize].clone();
+            (name, same.iter().map(|(_, rest)| *rest).collect())
+        };
+        same.map(caller).collect()
     }
 
-    /// What comes next in a stack, and what is left of it then: at its outer end stands the command.
-    fn next(&self, rest: Rest) -> Option<(Name, Rest)> {
+    /// The name of what comes next in a stack, and what is left of it then: at its outer end stands the command.
+    fn next(&self, rest: Rest) -> Option<(u32, Rest)> {
         let stacks = &self.source.counts.stacks;
         let stack = rest.stack?;
-        let name = match stacks.frame(stack) {
-            Some(frame) => match Name::of_frame(self.source, frame) {
-                Name::Function { function, module, .. } => {
-                    Name::Function { function, module, inlined: false }
-                }
-                other => other,
-            },
-            None => Name::Command(self.source.counts.tasks[rest.task as usize].command.clone()),
+        let key = match stacks.frame(stack) {
+            Some(frame) => self.keys.of_frame[frame as usize],
+            None => self.keys.of_task[rest.task as usize],
         };
         let left = (stack != Stacks::ROOT).then(|| stacks.parent(stack).unwrap_or(Stacks::ROOT));
-        Some((name, Rest { stack: left, ..rest }))
+        Some((key, Rest { stack: left, ..rest }))
     }
 
     /// Boxes in their order: by depth, from left to right, the widest first and equal ones by name.

@@ -62,7 +62,7 @@ impl Flame {
             legend,
             hues,
             is_flat: true,
-            is_of_callers: false,
+            unseen: None,
         }
     }
 }

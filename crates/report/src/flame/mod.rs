@@ -76,8 +76,8 @@ pub struct Flame {
     /// Hues of modules, for what stands next to the picture.
     pub(crate) hues: ModuleHues,
     is_flat: bool,
-    /// Made from the sampled functions to their callers.
-    is_of_callers: bool,
+    /// What leads on from boxes that are not drawn, where that was not looked for.
+    unseen: Option<&'static str>,
 }
 
 /// What a box shows.
@@ -170,11 +170,11 @@ impl Flame {
         limits: FlameLimits,
         painter: Option<&Painter<'_>>,
     ) -> Self {
-        let tree = Tree::new(source, events);
+        let tree = Tree::new(source, events, Some(limits));
         let hues = ModuleHues::new(source);
         let legend = painter.map(|painter| painter.legend.clone());
         let graph = Self::of(&PaintedTree { tree, source, hues: &hues, painter }, limits);
-        Self { legend, hues, ..graph }
+        Self { legend, hues, unseen: Some("callees"), ..graph }
     }
 
     /// The layout of any tree.
@@ -194,7 +194,7 @@ impl Flame {
             legend: None,
             hues: ModuleHues::default(),
             is_flat: false,
-            is_of_callers: false,
+            unseen: None,
         }
     }
 
@@ -224,8 +224,7 @@ impl Flame {
         }
         let LeftOut { boxes, below, too_deep } = self.left_out;
         let (number, narrow) = (crate::number::count, boxes - too_deep);
-        // Callers of what is not drawn were not even looked for.
-        let more = if self.is_of_callers { " and their callers" } else { "" };
+        let more = self.unseen.map_or(String::new(), |unseen| format!(" and their {unseen}"));
         let mut parts = Vec::new();
         if narrow > 0 {
             let share = crate::number::significant(below * 100.0, 2);
@@ -256,7 +255,7 @@ impl FlameTree for PaintedTree<'_> {
     }
 
     fn below(&self, at: u32) -> impl Iterator<Item = u32> {
-        self.tree.below(at).iter().copied()
+        self.tree.below(at)
     }
 
     fn name(&self, at: u32) -> &str {

@@ -94,7 +94,7 @@ impl FlameSides {
         source: &Source<'_>,
         event: &ExportedEvent,
     ) {
-        let tree = Tree::new(source, &[event]);
+        let tree = Tree::new(source, &[event], None);
         let whole = u128::from(tree.nodes[0].weight.max(1)) * recordings as u128;
         let part = |weight: u64| (u128::from(weight) * u128::from(WHOLE) / whole) as u64;
         let mut merged = vec![0_u32; tree.nodes.len()];
@@ -103,7 +103,7 @@ impl FlameSides {
                 let name = self.names.name(source, &node.name);
                 merged[at] = self.child(merged[node.parent as usize], name);
             }
-            let below = tree.below(at as u32).iter().map(|&child| &tree.nodes[child as usize]);
+            let below = tree.below(at as u32).map(|child| &tree.nodes[child as usize]);
             let (weight, samples) = below.fold((0, 0), |(weight, samples): (u64, u64), child| {
                 (weight.saturating_add(child.weight), samples + child.samples)
             });

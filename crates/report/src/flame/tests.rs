@@ -81,7 +81,7 @@ fn weights(flame: &Flame) -> BTreeMap<Vec<String>, u64> {
 #[test]
 fn callers_have_the_sums_of_the_call_tree() {
     for made in [sample::made(), sample::recursion(40)] {
-        let tree = call_tree(&made.counts, 0, Direction::Callers);
+        let tree = call_tree(&made.counts, 0, Direction::Callers, 0.0);
         let mut expected = BTreeMap::new();
         let mut open = vec![(0, Vec::new())];
         while let Some((at, path)) = open.pop() {
@@ -144,7 +144,7 @@ fn what_is_too_narrow_is_counted() {
     let made = sample::made();
     let narrow = flame(&made, FlameLimits { share: 0.22, boxes: 100 });
     assert_eq!(narrow.boxes.len(), 6);
-    assert_eq!(narrow.note().unwrap(), "Not drawn: boxes narrower than 22% (3).");
+    assert_eq!(narrow.note().unwrap(), "Not drawn: boxes narrower than 22% (2 and their callees).");
     let few = flame(&made, FlameLimits { share: 0.0, boxes: 4 });
     assert!(few.boxes.len() <= 4, "{}", described(&few));
     assert!(few.boxes.iter().all(|one| one.depth <= few.deepest));
@@ -155,7 +155,7 @@ fn a_recursion_without_end_is_cut() {
     let made = sample::recursion(2000);
     let flame = flame(&made, FlameLimits::default());
     assert_eq!(flame.deepest, DEEPEST);
-    assert_eq!(flame.note().unwrap(), "Not drawn: boxes deeper than 500 (1,501).");
+    assert_eq!(flame.note().unwrap(), "Not drawn: boxes deeper than 500 (1 and their callees).");
 }
 
 #[test]

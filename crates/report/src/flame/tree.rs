@@ -1,10 +1,17 @@
-//! Stacks merged by what a box shows: command, function, whether inlined.
+//! Stacks merged by what a box shows: command, function, whether inlined. Only the heaviest are: the next one is always
+//! the heaviest that was found, and a callee weighs no more than its caller, so what is drawn is found first.
 
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
+use std::ops::Range;
 use std::sync::Arc;
 
-use pmuscope_profile::aggregate::{FrameId, FunctionId, StackId, Stacks};
+use pmuscope_profile::aggregate::{FrameId, FunctionId, StackId};
 use pmuscope_profile::export::{ExportedEvent, Source};
+use pmuscope_profile::views::{StackBranch, StackTree, Sums};
 use rustc_hash::FxHashMap;
+
+use super::{DEEPEST, FlameLimits};
 
 /// What a box stands for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -52,7 +59,7 @@ pub(super) struct FlameNode {
     /// Its own and that of all below.
     pub(super) weight: u64,
     pub(super) samples: u64,
-    children: Vec<u32>,
+    children: Range<u32>,
 }
 
 /// Node 0 is the root; a parent comes before its children.
@@ -62,93 +69,165 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    pub(super) fn new(source: &Source<'_>, events: &[&ExportedEvent]) -> Self {
-        let mut making = Making::new(source);
-        let cells = |event: &&'_ ExportedEvent| {
-            let event: &ExportedEvent = event;
-            source
-                .counts
-                .of_event(event.index)
-                .iter()
-                .map(|cell| (event.value(cell), cell))
-                .collect::<Vec<_>>()
-        };
-        for (value, cell) in events.iter().flat_map(cells) {
-            let command = &source.counts.tasks[cell.task as usize].command;
-            let node = making.node(command, cell.stack);
-            let node = &mut making.nodes[node as usize];
-            node.weight = node.weight.saturating_add(value);
-            node.samples += cell.samples;
-        }
-        let mut nodes = making.nodes;
-        for at in (1..nodes.len()).rev() {
-            let FlameNode { parent, weight, samples, .. } = nodes[at];
-            let parent = &mut nodes[parent as usize];
-            parent.weight = parent.weight.saturating_add(weight);
-            parent.samples += samples;
-            parent.children.push(at as u32);
-        }
-        Self { nodes }
+    /// What is not drawn within the limits has no children, and what is not drawn of these is not there.
+    pub(super) fn new(
+        source: &Source<'_>,
+        events: &[&ExportedEvent],
+        limits: Option<FlameLimits>,
+    ) -> Self {
+        let (keys, names) = names_of_frames(source);
+        let (commands, own): (Vec<_>, Vec<_>) = by_command(source, events).into_iter().unzip();
+        let stacks = &source.counts.stacks;
+        let trees = own.into_iter().map(|own| StackTree::new(stacks, &keys, own)).collect();
+        let mut growing = GrowingTree::new(trees, names, &commands);
+        growing.grow(limits);
+        Self { nodes: growing.nodes }
     }
 
     /// The nodes right below.
-    pub(super) fn below(&self, at: u32) -> &[u32] {
-        &self.nodes[at as usize].children
+    pub(super) fn below(&self, at: u32) -> Range<u32> {
+        self.nodes[at as usize].children.clone()
     }
 }
 
-struct Making<'a> {
-    source: &'a Source<'a>,
+/// The number of each frame's name, and the names.
+fn names_of_frames(source: &Source<'_>) -> (Vec<u32>, Vec<Name>) {
+    let mut known: FxHashMap<Name, u32> = FxHashMap::default();
+    let mut names = Vec::new();
+    let number = |frame: usize| {
+        *known.entry(Name::of_frame(source, frame as FrameId)).or_insert_with_key(|name| {
+            names.push(name.clone());
+            names.len() as u32 - 1
+        })
+    };
+    let keys = (0..source.counts.frames.len()).map(number).collect();
+    (keys, names)
+}
+
+/// What each command was sampled in.
+fn by_command<'s>(
+    source: &Source<'s>,
+    events: &[&ExportedEvent],
+) -> Vec<(&'s Arc<str>, Vec<(StackId, Sums)>)> {
+    let counts = source.counts;
+    let mut known: FxHashMap<&str, usize> = FxHashMap::default();
+    let mut found: Vec<(&Arc<str>, Vec<(StackId, Sums)>)> = Vec::new();
+    let of_task: Vec<usize> = counts
+        .tasks
+        .iter()
+        .map(|task| {
+            *known.entry(&task.command).or_insert_with(|| {
+                found.push((&task.command, Vec::new()));
+                found.len() - 1
+            })
+        })
+        .collect();
+    for event in events {
+        for cell in counts.of_event(event.index) {
+            let sums = Sums { samples: cell.samples, weight: event.value(cell) };
+            found[of_task[cell.task as usize]].1.push((cell.stack, sums));
+        }
+    }
+    found.retain(|(_, own)| !own.is_empty());
+    found
+}
+
+/// A node whose children are not known yet. The heaviest is the greatest; of equal ones the one that was found first.
+#[derive(Debug)]
+struct OpenNode {
+    weight: u64,
+    node: Reverse<u32>,
+    depth: u32,
+    /// Of the command; what it calls is in this branch of its tree.
+    command: usize,
+    branch: StackBranch,
+}
+
+impl OpenNode {
+    fn rank(&self) -> (u64, Reverse<u32>) {
+        (self.weight, self.node)
+    }
+}
+
+impl Ord for OpenNode {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.rank().cmp(&other.rank())
+    }
+}
+
+impl PartialOrd for OpenNode {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for OpenNode {
+    fn eq(&self, other: &Self) -> bool {
+        self.rank() == other.rank()
+    }
+}
+
+impl Eq for OpenNode {}
+
+struct GrowingTree<'a> {
+    /// By command.
+    trees: Vec<StackTree<'a>>,
+    /// By key.
+    names: Vec<Name>,
     nodes: Vec<FlameNode>,
-    known: FxHashMap<(u32, Name), u32>,
-    /// Nodes of stacks, below the node of the command: each stack is looked up once.
-    of_stack: FxHashMap<(u32, StackId), u32>,
+    open: BinaryHeap<OpenNode>,
 }
 
-impl<'a> Making<'a> {
-    fn new(source: &'a Source<'a>) -> Self {
-        let root =
-            FlameNode { name: Name::All, parent: 0, weight: 0, samples: 0, children: Vec::new() };
-        Self {
-            source,
-            nodes: vec![root],
-            known: FxHashMap::default(),
-            of_stack: FxHashMap::default(),
+impl<'a> GrowingTree<'a> {
+    /// The root, and a node for each command.
+    fn new(trees: Vec<StackTree<'a>>, names: Vec<Name>, commands: &[&Arc<str>]) -> Self {
+        let mut growing = Self { trees, names, nodes: Vec::new(), open: BinaryHeap::new() };
+        growing.push(Name::All, 0, Sums::default());
+        for (command, name) in commands.iter().enumerate() {
+            let branch = growing.trees[command].root();
+            let root = &mut growing.nodes[0];
+            root.weight = root.weight.saturating_add(branch.total.weight);
+            root.samples += branch.total.samples;
+            let node = growing.push(Name::Command(Arc::clone(name)), 0, branch.total);
+            growing.open(node, 1, command, branch);
         }
+        growing.nodes[0].children = 1..growing.nodes.len() as u32;
+        growing
     }
 
-    fn child(&mut self, parent: u32, name: Name) -> u32 {
-        if let Some(&at) = self.known.get(&(parent, name.clone())) {
-            return at;
-        }
-        let at = self.nodes.len() as u32;
-        let children = Vec::new();
-        self.nodes.push(FlameNode { name: name.clone(), parent, weight: 0, samples: 0, children });
-        self.known.insert((parent, name), at);
-        at
+    fn push(&mut self, name: Name, parent: u32, total: Sums) -> u32 {
+        let Sums { samples, weight } = total;
+        self.nodes.push(FlameNode { name, parent, weight, samples, children: 0..0 });
+        self.nodes.len() as u32 - 1
     }
 
-    fn node(&mut self, command: &Arc<str>, stack: StackId) -> u32 {
-        let top = self.child(0, Name::Command(command.clone()));
-        let stacks = &self.source.counts.stacks;
-        let mut missing = Vec::new();
-        let mut at = stack;
-        let mut node = loop {
-            if at == Stacks::ROOT {
-                break top;
+    fn open(&mut self, node: u32, depth: u32, command: usize, branch: StackBranch) {
+        let weight = branch.total.weight;
+        self.open.push(OpenNode { weight, node: Reverse(node), depth, command, branch });
+    }
+
+    /// Finds the children of the heaviest nodes: of all that are drawn, or of all.
+    fn grow(&mut self, limits: Option<FlameLimits>) {
+        let total = self.nodes[0].weight;
+        let least = limits.map_or(0, |limits| (total as f64 * limits.share).ceil() as u64);
+        let most = limits.map_or(0, |limits| limits.boxes);
+        // The root is drawn, too.
+        let mut drawn = 1;
+        while let Some(OpenNode { weight, node, depth, command, branch }) = self.open.pop() {
+            drawn += 1;
+            if weight < least || most > 0 && drawn > most {
+                return;
             }
-            if let Some(&node) = self.of_stack.get(&(top, at)) {
-                break node;
+            if limits.is_some() && depth > DEEPEST {
+                continue;
             }
-            missing.push(at);
-            at = stacks.parent(at).unwrap_or(Stacks::ROOT);
-        };
-        for stack in missing.into_iter().rev() {
-            if let Some(frame) = stacks.frame(stack) {
-                node = self.child(node, Name::of_frame(self.source, frame));
+            let first = self.nodes.len() as u32;
+            for below in self.trees[command].callees(&branch) {
+                let name = self.names[below.key as usize].clone();
+                let node = self.push(name, node.0, below.total);
+                self.open(node, depth + 1, command, below);
             }
-            self.of_stack.insert((top, stack), node);
+            self.nodes[node.0 as usize].children = first..self.nodes.len() as u32;
         }
-        node
     }
 }
