@@ -10,15 +10,22 @@
 //! the parameters of a function are cut off, and a function without a name is called by its module.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::io::{self, Write};
-use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
 use crate::aggregate::{FrameId, StackId};
+use crate::pool::in_parallel;
 use crate::timeline::modules::ModuleKind;
+use crate::views::{StackBranch, StackTree, Sums};
 
 use super::{ExportedEvent, Source, UNKNOWN, clean};
+
+/// The command whose functions have names of Java's own form.
+const JAVA: &str = "java";
+/// Bytes that are written at once, about.
+const AT_ONCE: usize = 64 << 10;
 
 /// What names hold beyond the function.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -37,7 +44,18 @@ pub fn write(
     options: Options,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    lines(source, event, options).try_for_each(|(line, weight)| writeln!(out, "{line} {weight}"))
+    let mut text = String::new();
+    each_line(source, event, options, |line, weight| {
+        text.push_str(line);
+        // Texts take everything.
+        let _ = writeln!(text, " {weight}");
+        if text.len() >= AT_ONCE {
+            out.write_all(text.as_bytes())?;
+            text.clear();
+        }
+        Ok(())
+    })?;
+    out.write_all(text.as_bytes())
 }
 
 /// Writes one event of two sides, as `difffolded.pl` does: each stack with its weight before and after, 0 where a
@@ -53,56 +71,181 @@ pub fn write_sides(
     let mut sums: BTreeMap<String, [u64; 2]> = BTreeMap::new();
     for (at, side) in sides.into_iter().enumerate() {
         let sampled = side.iter().filter_map(|(source, event)| Some((source, event.as_ref()?)));
-        for (line, weight) in sampled.flat_map(|(source, event)| lines(source, event, options)) {
-            let sum = &mut sums.entry(line).or_default()[at];
-            *sum = sum.saturating_add(weight);
+        for (source, event) in sampled {
+            each_line(source, event, options, |line, weight| {
+                if let Some(sums) = sums.get_mut(line) {
+                    sums[at] = sums[at].saturating_add(weight);
+                } else {
+                    sums.entry(line.to_owned()).or_default()[at] = weight;
+                }
+                Ok(())
+            })?;
         }
     }
     sums.iter().try_for_each(|(line, [before, after])| writeln!(out, "{line} {before} {after}"))
 }
 
-/// Stacks with their weights, in the order of their bytes.
-fn lines(
+/// Hands out stacks with their weights, in the order of their bytes.
+///
+/// Frames of one name are one branch of a [`StackTree`], which is walked in the order of names. A name ends where another
+/// goes on, so what is below a function has its place by the semicolon:
+///
+/// ```text
+///  a;f      a;f!x      a;f;g          the own line of f, then f!x, then what f calls
+/// ```
+fn each_line(
     source: &Source<'_>,
     event: &ExportedEvent,
     options: Options,
-) -> impl Iterator<Item = (String, u64)> {
-    let mut names: FxHashMap<(FrameId, bool), Box<str>> = FxHashMap::default();
-    let mut lines: Vec<(String, u64)> = Vec::new();
-    for ((command, stack), weight) in by_command(source, event) {
-        let mut frames: Vec<FrameId> = source.counts.stacks.frames(stack).collect();
-        frames.reverse();
-        let mut line = command_name(&command);
-        let is_java = &*command == "java";
-        for frame in frames {
-            let name = names
-                .entry((frame, is_java))
-                .or_insert_with(|| frame_name(source, frame, is_java, options).into());
-            line.push(';');
-            line.push_str(name);
+    mut take: impl FnMut(&str, u64) -> io::Result<()>,
+) -> io::Result<()> {
+    let commands = by_command(source, event);
+    let names = LineNames::new(source, false, options);
+    let of_java = commands.contains_key(JAVA).then(|| LineNames::new(source, true, options));
+    let names_of = |command: &str| of_java.as_ref().filter(|_| command == JAVA).unwrap_or(&names);
+    let trees: BTreeMap<String, StackTree<'_>> = in_parallel(commands, |(command, own)| {
+        let tree = StackTree::new(&source.counts.stacks, &names_of(&command).keys, own);
+        (command, tree)
+    })
+    .into_iter()
+    .collect();
+    let mut order: Vec<(&str, bool)> =
+        trees.keys().flat_map(|name| [(&**name, false), (&**name, true)]).collect();
+    order.sort_unstable_by(|a, b| ending(*a).cmp(ending(*b)));
+    for (command, is_below) in order {
+        let tree = &trees[command];
+        if is_below {
+            names_of(command).each_line_below(tree, command, &mut take)?;
+            continue;
         }
-        lines.push((line, weight));
+        let Sums { samples, weight } = tree.own(&tree.root());
+        if samples > 0 {
+            take(command, weight)?;
+        }
     }
-    lines.sort_unstable();
-    // Different frames can have one name: addresses, lines, or parameters differ.
-    lines.dedup_by(|(next, more), (line, weight)| {
-        let is_same = next == line;
-        if is_same {
-            *weight = weight.saturating_add(*more);
-        }
-        is_same
-    });
-    lines.into_iter()
+    Ok(())
 }
 
-fn by_command(source: &Source<'_>, event: &ExportedEvent) -> FxHashMap<(Arc<str>, StackId), u64> {
-    let mut sums: FxHashMap<(Arc<str>, StackId), u64> = FxHashMap::default();
+/// What was counted by what commands are called in lines.
+fn by_command(
+    source: &Source<'_>,
+    event: &ExportedEvent,
+) -> BTreeMap<String, Vec<(StackId, Sums)>> {
+    let tasks = &source.counts.tasks;
+    let names: Vec<String> = tasks.iter().map(|task| command_name(&task.command)).collect();
+    let mut found: BTreeMap<String, Vec<(StackId, Sums)>> = BTreeMap::new();
     for cell in source.counts.of_event(event.index) {
-        let command = source.counts.tasks[cell.task as usize].command.clone();
-        let sum = sums.entry((command, cell.stack)).or_default();
-        *sum = sum.saturating_add(event.value(cell));
+        let own = (cell.stack, Sums { samples: cell.samples, weight: event.value(cell) });
+        let name = &names[cell.task as usize];
+        match found.get_mut(name) {
+            Some(all) => all.push(own),
+            None => drop(found.insert(name.clone(), vec![own])),
+        }
     }
-    sums
+    found
+}
+
+/// A name as it stands in a line, with the semicolon where there is more behind it.
+fn ending((name, is_below): (&str, bool)) -> impl Iterator<Item = u8> {
+    name.bytes().chain(is_below.then_some(b';'))
+}
+
+/// Names of frames as lines have them, each once.
+struct LineNames {
+    /// By frame.
+    keys: Vec<u32>,
+    /// By key.
+    names: Vec<Box<str>>,
+    /// The place of each name among all, alone and with what is behind it.
+    ranks: Vec<[u32; 2]>,
+}
+
+/// What comes next in a walk; `prefix` is the length of the line before it.
+enum Step {
+    Line { key: u32, prefix: usize, weight: u64 },
+    Below { prefix: usize, branch: StackBranch },
+}
+
+impl LineNames {
+    fn new(source: &Source<'_>, is_java: bool, options: Options) -> Self {
+        let mut known: FxHashMap<Box<str>, u32> = FxHashMap::default();
+        let mut names: Vec<Box<str>> = Vec::new();
+        let key = |frame: usize| {
+            let name: Box<str> = frame_name(source, frame as FrameId, is_java, options).into();
+            *known.entry(name).or_insert_with_key(|name| {
+                names.push(name.clone());
+                names.len() as u32 - 1
+            })
+        };
+        let keys = (0..source.counts.frames.len()).map(key).collect();
+        let mut order: Vec<(usize, bool)> =
+            (0..names.len()).flat_map(|at| [(at, false), (at, true)]).collect();
+        order.sort_unstable_by(|&(a, a_below), &(b, b_below)| {
+            ending((&names[a], a_below)).cmp(ending((&names[b], b_below)))
+        });
+        let mut ranks = vec![[0; 2]; names.len()];
+        for ((at, is_below), rank) in order.into_iter().zip(0..) {
+            ranks[at][usize::from(is_below)] = rank;
+        }
+        Self { keys, names, ranks }
+    }
+
+    /// Hands out the lines of all that a command calls.
+    fn each_line_below(
+        &self,
+        tree: &StackTree<'_>,
+        command: &str,
+        take: &mut impl FnMut(&str, u64) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let mut line = command.to_owned();
+        let mut open = Vec::new();
+        self.open(tree, &tree.root(), line.len(), &mut open);
+        while let Some(step) = open.pop() {
+            match step {
+                Step::Line { key, prefix, weight } => {
+                    self.go_on(&mut line, prefix, key);
+                    take(&line, weight)?;
+                }
+                Step::Below { prefix, branch } => {
+                    self.go_on(&mut line, prefix, branch.key);
+                    self.open(tree, &branch, line.len(), &mut open);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn go_on(&self, line: &mut String, prefix: usize, key: u32) {
+        line.truncate(prefix);
+        line.push(';');
+        line.push_str(&self.names[key as usize]);
+    }
+
+    /// Puts what a branch calls into `open`, the first last.
+    fn open(
+        &self,
+        tree: &StackTree<'_>,
+        branch: &StackBranch,
+        prefix: usize,
+        open: &mut Vec<Step>,
+    ) {
+        let from = open.len();
+        for branch in tree.callees(branch) {
+            let (key, own) = (branch.key, tree.own(&branch));
+            if own.samples > 0 {
+                open.push(Step::Line { key, prefix, weight: own.weight });
+            }
+            if own != branch.total {
+                open.push(Step::Below { prefix, branch });
+            }
+        }
+        open[from..].sort_unstable_by_key(|step| {
+            std::cmp::Reverse(match step {
+                Step::Line { key, .. } => self.ranks[*key as usize][0],
+                Step::Below { branch, .. } => self.ranks[branch.key as usize][1],
+            })
+        });
+    }
 }
 
 fn command_name(command: &str) -> String {

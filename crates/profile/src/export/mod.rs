@@ -13,25 +13,17 @@
 
 pub mod firefox;
 pub mod folded;
+mod gzip;
 pub mod pprof;
 mod protobuf;
 #[cfg(test)]
 pub(crate) mod sample;
 
 use std::borrow::Cow;
-use std::io::Write;
-
-use flate2::write::GzEncoder;
-use flate2::{Compression, GzBuilder};
 
 use crate::aggregate::{Aggregate, SampleCell};
 use crate::profile::{EventProfile, ModuleSummary, Profile, is_time, with_lost};
 use crate::timeline::loss::CpuLosses;
-
-/// gzip with a comment in its header that says whose file it is: an output replaces only files of its own kind.
-fn gzip<W: Write>(out: W) -> GzEncoder<W> {
-    GzBuilder::new().comment("pmuscope").write(out, Compression::default())
-}
 
 /// What is exported: counts, and what the numbers in them stand for.
 #[derive(Debug, Clone)]

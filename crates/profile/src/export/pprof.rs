@@ -17,6 +17,7 @@ use rustc_hash::FxHashMap;
 use crate::aggregate::{FrameId, FunctionId, SampleCell, StackId, TaskId};
 use crate::timeline::modules::ModuleKind;
 
+use super::gzip::GzipWriter;
 use super::protobuf::Message;
 use super::{ExportedEvent, Source};
 use crate::profile::Options;
@@ -47,7 +48,7 @@ const PAGE: u64 = 4096;
 /// # Errors
 /// Those of `out`.
 pub fn write(source: &Source<'_>, out: &mut dyn Write) -> io::Result<()> {
-    let mut out = super::gzip(out);
+    let mut out = GzipWriter::new(out);
     Writer::new(source).write(&mut out)?;
     out.finish().map(drop)
 }
@@ -58,8 +59,11 @@ struct Writer<'a> {
     strings: Strings,
     mappings: Mappings,
     functions: FxHashMap<FunctionId, u64>,
-    /// Locations by their frames: one, or those inlined there and the one that holds them.
-    locations: FxHashMap<Vec<FrameId>, u64>,
+    /// Locations of frames that nothing is inlined into, by frame; 0 where there is none yet.
+    plain: Vec<u64>,
+    /// Locations of those inlined somewhere and the one that holds them, the innermost first.
+    inlined: FxHashMap<Vec<FrameId>, u64>,
+    locations: u64,
     /// Tables that samples point to, in the order they were met.
     tables: Message,
 }
@@ -93,15 +97,17 @@ impl<'a> Writer<'a> {
             strings: Strings::default(),
             mappings: Mappings::new(source),
             functions: FxHashMap::default(),
-            locations: FxHashMap::default(),
+            plain: vec![0; source.counts.frames.len()],
+            inlined: FxHashMap::default(),
+            locations: 0,
             tables: Message::default(),
         }
     }
 
     fn write(mut self, out: &mut dyn Write) -> io::Result<()> {
         self.write_types(out)?;
-        for (key, cells) in self.samples() {
-            let sample = self.sample(key, &cells);
+        for cells in self.samples().chunk_by(|(_, a), (_, b)| key(a) == key(b)) {
+            let sample = self.sample(cells);
             let mut one = Message::default();
             out.write_all(&one.message(profile::SAMPLE, &sample).take())?;
         }
@@ -141,20 +147,22 @@ impl<'a> Writer<'a> {
         out.write_all(&types.take())
     }
 
-    /// Cells of all events that are of one stack, task and CPU.
-    fn samples(&self) -> Vec<(SampleKey, Vec<(usize, &'a SampleCell)>)> {
-        let mut by_key: FxHashMap<SampleKey, Vec<(usize, &SampleCell)>> = FxHashMap::default();
-        for (at, event) in self.source.events.iter().enumerate() {
-            for cell in self.source.counts.of_event(event.index) {
-                by_key.entry((cell.stack, cell.task, cell.cpu)).or_default().push((at, cell));
-            }
-        }
-        let mut samples: Vec<_> = by_key.into_iter().collect();
-        samples.sort_unstable_by_key(|(key, _)| *key);
+    /// Cells of all events in the order of stacks, tasks and CPUs, each with the number of its event here.
+    fn samples(&self) -> Vec<(usize, &'a SampleCell)> {
+        let cells = |(at, event): (usize, &ExportedEvent)| {
+            self.source.counts.of_event(event.index).iter().map(move |cell| (at, cell))
+        };
+        let mut samples: Vec<_> = self.source.events.iter().enumerate().flat_map(cells).collect();
+        // Those of one event are in order already.
+        samples.sort_by_key(|(_, cell)| key(cell));
         samples
     }
 
-    fn sample(&mut self, (stack, task, cpu): SampleKey, cells: &[(usize, &SampleCell)]) -> Message {
+    /// Of cells of one stack, task and CPU.
+    fn sample(&mut self, cells: &[(usize, &SampleCell)]) -> Message {
+        let Some((stack, task, cpu)) = cells.first().map(|(_, cell)| key(cell)) else {
+            return Message::default();
+        };
         let mut values = Vec::new();
         for (at, event) in self.source.events.iter().enumerate() {
             let cell = cells.iter().find(|(of, _)| *of == at).map(|(_, cell)| *cell);
@@ -193,20 +201,32 @@ impl<'a> Writer<'a> {
         for frame in counts.stacks.frames(stack) {
             place.push(frame);
             if !counts.frames[frame as usize].inlined {
-                locations.push(self.location(std::mem::take(&mut place)));
+                locations.push(self.location(&place));
+                place.clear();
             }
         }
         if !place.is_empty() {
-            locations.push(self.location(place));
+            locations.push(self.location(&place));
         }
         locations
     }
 
-    fn location(&mut self, frames: Vec<FrameId>) -> u64 {
-        if let Some(&id) = self.locations.get(&frames) {
-            return id;
+    /// The location of frames: one, or those inlined there and the one that holds them.
+    fn location(&mut self, frames: &[FrameId]) -> u64 {
+        let known = match frames {
+            [frame] => Some(self.plain[*frame as usize]).filter(|&id| id > 0),
+            _ => self.inlined.get(frames).copied(),
+        };
+        known.unwrap_or_else(|| self.new_location(frames))
+    }
+
+    fn new_location(&mut self, frames: &[FrameId]) -> u64 {
+        self.locations += 1;
+        let id = self.locations;
+        match frames {
+            [frame] => self.plain[*frame as usize] = id,
+            _ => drop(self.inlined.insert(frames.to_vec(), id)),
         }
-        let id = self.locations.len() as u64 + 1;
         let counts = self.source.counts;
         let mut location = Message::default();
         location.number(1, id);
@@ -214,7 +234,7 @@ impl<'a> Writer<'a> {
             location.number(2, self.mappings.id(holder.module));
             location.number(3, holder.address.unwrap_or(0));
         }
-        for &frame in &frames {
+        for &frame in frames {
             let frame = &counts.frames[frame as usize];
             let Some(function) = frame.function else { continue };
             let number = frame.line.as_ref().and_then(|line| line.number).unwrap_or(0);
@@ -224,7 +244,6 @@ impl<'a> Writer<'a> {
             location.message(4, &line);
         }
         self.tables.message(profile::LOCATION, &location);
-        self.locations.insert(frames, id);
         id
     }
 
@@ -264,6 +283,10 @@ impl<'a> Writer<'a> {
 
 /// Stack, task, CPU.
 type SampleKey = (StackId, TaskId, Option<u32>);
+
+fn key(cell: &SampleCell) -> SampleKey {
+    (cell.stack, cell.task, cell.cpu)
+}
 
 fn has_units(event: &ExportedEvent) -> bool {
     event.by_period || event.period.is_some()

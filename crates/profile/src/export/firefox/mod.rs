@@ -17,15 +17,17 @@ mod thread;
 
 use std::io::{self, Write};
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use crate::aggregate::{StackId, TaskId};
+use crate::pool::in_parallel;
 
+use super::gzip::GzipWriter;
 use super::{About, ExportedEvent, Source};
 
 use tables::{Libs, Strings};
-use thread::FirefoxThread;
+use thread::{FirefoxThread, StackIds};
 
 /// The version of the processed format that is written; the viewer reads it and all older ones.
 pub const FORMAT_VERSION: u32 = 58;
@@ -46,7 +48,7 @@ pub fn write(source: &Source<'_>, out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn write_with(source: &Source<'_>, most: usize, out: &mut dyn Write) -> io::Result<()> {
-    let mut out = super::gzip(out);
+    let mut out = GzipWriter::new(out);
     serde_json::to_writer(&mut out, &Profile::new(source, most))?;
     out.finish().map(drop)
 }
@@ -77,6 +79,7 @@ impl Profile {
         let mut strings = Strings::default();
         let mut libs = Libs::new(source);
         let mut threads = Vec::new();
+        let mut stacks = StackIds::new(source);
         let mains: FxHashMap<i32, TaskId> = (0..)
             .zip(&source.counts.tasks)
             .filter(|(_, task)| task.pid == task.tid)
@@ -85,7 +88,14 @@ impl Profile {
         for event in &source.events {
             for (task, by_block) in tasks(source, event, time.shift) {
                 let of = Of { event, task, process: process(source, &mains, task), by_block };
-                threads.push(FirefoxThread::new(source, &of, time, &mut libs, &mut strings));
+                threads.push(FirefoxThread::new(
+                    source,
+                    &of,
+                    time,
+                    &mut stacks,
+                    &mut libs,
+                    &mut strings,
+                ));
             }
         }
         let mut by_weight: Vec<usize> = (0..threads.len()).collect();
@@ -110,23 +120,32 @@ struct Of<'a> {
     by_block: ByBlock,
 }
 
-/// Weight by block and stack.
-type ByBlock = FxHashMap<(u32, StackId), u64>;
+/// Block, stack and weight, in the order of blocks, then stacks; each once.
+type ByBlock = Vec<(u32, StackId, u64)>;
 
 /// Tasks with their counts of an event, in the order of their processes. Blocks are of 2^`shift` of
 /// the recording's.
 fn tasks(source: &Source<'_>, event: &ExportedEvent, shift: u32) -> Vec<(TaskId, ByBlock)> {
-    let mut by_task: FxHashMap<TaskId, ByBlock> = FxHashMap::default();
+    let mut by_task: Vec<ByBlock> = vec![Vec::new(); source.counts.tasks.len()];
     source.counts.series.for_each(|cell, count| {
         let cell = &source.counts.cells[cell as usize];
         if cell.event == event.index {
             let value = if event.by_period { count.weight } else { count.samples.into() };
-            let by_block = by_task.entry(cell.task).or_default();
-            let weight = by_block.entry((count.block >> shift, cell.stack)).or_default();
-            *weight = weight.saturating_add(value);
+            by_task[cell.task as usize].push((count.block >> shift, cell.stack, value));
         }
     });
-    let mut tasks: Vec<(TaskId, ByBlock)> = by_task.into_iter().collect();
+    let tasks = (0..).zip(by_task).filter(|(_, by_block)| !by_block.is_empty());
+    let mut tasks: Vec<(TaskId, ByBlock)> = in_parallel(tasks, |(task, mut by_block)| {
+        by_block.sort_unstable();
+        by_block.dedup_by(|next, before| {
+            let is_same = (next.0, next.1) == (before.0, before.1);
+            if is_same {
+                before.2 = before.2.saturating_add(next.2);
+            }
+            is_same
+        });
+        (task, by_block)
+    });
     tasks.sort_unstable_by_key(|&(task, _)| {
         let who = &source.counts.tasks[task as usize];
         (who.pid, who.tid, task)
@@ -145,21 +164,35 @@ fn process<'a>(source: &'a Source<'_>, mains: &FxHashMap<i32, TaskId>, task: Tas
 /// one block.
 fn merging(source: &Source<'_>, most: usize) -> u32 {
     let counts = source.counts;
-    let last = counts.timeline.blocks.max(1).next_power_of_two().trailing_zeros();
-    let number = |shift: u32| {
-        let mut seen: FxHashSet<(u32, StackId, TaskId, u32)> = FxHashSet::default();
-        counts.series.for_each(|cell, count| {
-            let cell = &counts.cells[cell as usize];
-            seen.insert((cell.event, cell.stack, cell.task, count.block >> shift));
-        });
-        seen.len()
-    };
-    // Without the set where it cannot matter: as a rule.
     let mut entries = 0;
     counts.series.for_each(|_, _| entries += 1);
     if entries <= most {
         return 0;
     }
+    // Cells of one event, stack and task follow one another, and are one here.
+    let key = |cell: u32| {
+        let cell = &counts.cells[cell as usize];
+        (cell.event, cell.stack, cell.task)
+    };
+    let mut first_of = Vec::with_capacity(counts.cells.len());
+    for cell in 0..counts.cells.len() as u32 {
+        let same = cell.checked_sub(1).filter(|&before| key(before) == key(cell));
+        first_of.push(same.map_or(cell, |before| first_of[before as usize]));
+    }
+    let mut met: Vec<u64> = Vec::with_capacity(entries);
+    counts.series.for_each(|cell, count| {
+        met.push(u64::from(first_of[cell as usize]) << 32 | u64::from(count.block));
+    });
+    met.sort_unstable();
+    // Neighbors of one key become one where their blocks do: behind the highest bit in which these differ.
+    let mut stay_apart = [0_usize; 33];
+    for pair in met.windows(2) {
+        let is_same = pair[0] >> 32 == pair[1] >> 32;
+        let differ = if is_same { 64 - (pair[0] ^ pair[1]).leading_zeros() } else { 32 };
+        stay_apart[differ as usize] += 1;
+    }
+    let number = |shift: u32| 1 + stay_apart[shift as usize + 1..].iter().sum::<usize>();
+    let last = counts.timeline.blocks.max(1).next_power_of_two().trailing_zeros();
     (0..last).find(|&shift| number(shift) <= most).unwrap_or(last)
 }
 

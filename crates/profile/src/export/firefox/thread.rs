@@ -124,11 +124,13 @@ impl FirefoxThread {
         source: &Source<'_>,
         of: &Of<'_>,
         time: Time,
+        stacks: &mut StackIds,
         libs: &mut Libs<'_>,
         strings: &mut Strings,
     ) -> Self {
         let who = &source.counts.tasks[of.task as usize];
-        let mut tables = ThreadTables { source, libs, strings, made: Made::default() };
+        stacks.clear();
+        let mut tables = ThreadTables { source, libs, strings, stacks, made: Made::default() };
         let samples = samples(of, time, &mut tables);
         let Made { stacks, frames, functions, resources, .. } = tables.made;
         let several = source.events.len() > 1;
@@ -169,13 +171,10 @@ impl FirefoxThread {
 
 /// Samples in the order of time.
 fn samples(of: &Of<'_>, time: Time, tables: &mut ThreadTables<'_, '_, '_>) -> Samples {
-    let mut by_block: Vec<((u32, StackId), u64)> =
-        of.by_block.iter().map(|(&at, &weight)| (at, weight)).collect();
-    by_block.sort_unstable();
     let mut samples = Samples { weight_type: "samples", ..Samples::default() };
-    for of_block in by_block.chunk_by(|a, b| a.0.0 == b.0.0) {
+    for of_block in of.by_block.chunk_by(|a, b| a.0 == b.0) {
         let part = 1.0 / of_block.len() as f64;
-        for (at, ((block, stack), weight)) in of_block.iter().enumerate() {
+        for (at, (block, stack, weight)) in of_block.iter().enumerate() {
             let blocks = f64::from(*block) + (at as f64 + 0.5) * part;
             samples.stack.push(tables.stack(*stack));
             samples.time.push((blocks * time.block_ms * 1e6).round() / 1e6);
@@ -193,15 +192,46 @@ struct Made {
     frames: FrameTable,
     functions: FuncTable,
     resources: ResourceTable,
-    /// Index and, for frames inlined into it, its depth.
-    stack_ids: FxHashMap<StackId, (u32, u32)>,
     frame_ids: FxHashMap<(FrameId, u32), u32>,
     function_ids: FxHashMap<(u32, Option<FunctionId>), u32>,
     resource_ids: FxHashMap<u32, u32>,
 }
 
+/// What stacks are in the table of the thread at hand: a place for each stack, which all threads use.
+pub(super) struct StackIds {
+    /// Index, and depth of the frame where it is inlined.
+    ids: Vec<(u32, u32)>,
+    /// Stacks that have one.
+    taken: Vec<StackId>,
+}
+
+/// The index of a stack that is not in the table.
+const NOT_THERE: u32 = u32::MAX;
+
+impl StackIds {
+    pub(super) fn new(source: &Source<'_>) -> Self {
+        Self { ids: vec![(NOT_THERE, 0); source.counts.stacks.len()], taken: Vec::new() }
+    }
+
+    fn clear(&mut self) {
+        for stack in self.taken.drain(..) {
+            self.ids[stack as usize].0 = NOT_THERE;
+        }
+    }
+
+    fn get(&self, stack: StackId) -> Option<(u32, u32)> {
+        Some(self.ids[stack as usize]).filter(|(index, _)| *index != NOT_THERE)
+    }
+
+    fn insert(&mut self, stack: StackId, id: (u32, u32)) {
+        self.ids[stack as usize] = id;
+        self.taken.push(stack);
+    }
+}
+
 struct ThreadTables<'t, 's, 'l> {
     source: &'t Source<'s>,
+    stacks: &'t mut StackIds,
     libs: &'t mut Libs<'l>,
     strings: &'t mut Strings,
     made: Made,
@@ -213,11 +243,11 @@ impl ThreadTables<'_, '_, '_> {
         let counts = self.source.counts;
         let mut missing = Vec::new();
         let mut at = stack;
-        while at != Stacks::ROOT && !self.made.stack_ids.contains_key(&at) {
+        while at != Stacks::ROOT && self.stacks.get(at).is_none() {
             missing.push(at);
             at = counts.stacks.parent(at)?;
         }
-        let mut parent = self.made.stack_ids.get(&at).copied();
+        let mut parent = self.stacks.get(at);
         for stack in missing.into_iter().rev() {
             let frame = counts.stacks.frame(stack)?;
             let inlined = counts.frames[frame as usize].inlined;
@@ -228,7 +258,7 @@ impl ThreadTables<'_, '_, '_> {
             table.prefix.push(parent.map(|(index, _)| index));
             parent = Some((table.length as u32, depth));
             table.length += 1;
-            self.made.stack_ids.insert(stack, parent?);
+            self.stacks.insert(stack, parent?);
         }
         parent.map(|(index, _)| index)
     }
