@@ -4,7 +4,6 @@
 use pmuscope_perfdata::reader::CpuMode;
 use pmuscope_perfdata::reader::scan::SampleFields;
 
-use crate::count::address_to_stack::AddressToStack;
 use crate::count::chains::{Last, StackFrame, steps};
 use crate::count::task_cache::{SampleTask, TaskCache};
 use crate::count::tree::{ENTERED, Node, Tree};
@@ -18,10 +17,10 @@ use crate::timeline::tasks::ModuleAddress;
 /// Grows the tree.
 #[derive(Debug)]
 pub(crate) struct Callers<'a> {
-    places: Numbered<'a>,
+    places: Numbered,
     tree: Tree,
     /// By slot of the thread.
-    last: Vec<Last>,
+    last: Vec<Last<u32>>,
     steps: Vec<StackFrame>,
     /// Unwinds stacks, where they are asked for.
     pub(crate) walker: Option<Walker<'a>>,
@@ -31,27 +30,21 @@ pub(crate) struct Callers<'a> {
 /// What it came to.
 #[derive(Debug)]
 pub(crate) struct Called {
-    /// What nodes are of; `None` where they are of stacks of [`AddressToStack`].
-    pub(crate) places: Option<Vec<ModuleAddress>>,
+    /// What nodes are of.
+    pub(crate) places: Vec<ModuleAddress>,
     /// Each distinct chain: its innermost place, and the node of its callers, which comes before.
     pub(crate) nodes: Vec<Node>,
     pub(crate) walked: Option<Walked>,
 }
 
 /// Numbers of places, through a table of addresses.
-#[derive(Debug)]
-struct Numbered<'a> {
+#[derive(Debug, Default)]
+struct Numbered {
     table: AddressTable<u32>,
     places: Interned<ModuleAddress>,
-    /// Where places have names already: their stacks are the numbers.
-    located: Option<&'a AddressToStack>,
 }
 
-impl<'a> Numbered<'a> {
-    fn new(located: Option<&'a AddressToStack>) -> Self {
-        Self { table: AddressTable::default(), places: Interned::default(), located }
-    }
-
+impl Numbered {
     /// The number of the place of an address, and how long it holds.
     #[inline]
     fn number<L: Lookup>(
@@ -61,42 +54,23 @@ impl<'a> Numbered<'a> {
         view: ViewId,
         step: StackFrame,
     ) -> (u32, Holds) {
-        let Self { table, places, located } = self;
-        let make = |place| intern(places, *located, place);
-        table.find((lookup, at), view, (step.mode, step.address), make)
+        let Self { table, places } = self;
+        table.find((lookup, at), view, (step.mode, step.address), |place| intern(places, place))
     }
 
     fn intern(&mut self, place: ModuleAddress) -> u32 {
-        intern(&mut self.places, self.located, place)
+        intern(&mut self.places, place)
     }
 }
 
-fn intern(
-    places: &mut Interned<ModuleAddress>,
-    located: Option<&AddressToStack>,
-    place: ModuleAddress,
-) -> u32 {
-    match located {
-        Some(located) => located.stack(place),
-        None => places.intern(mix(place.address, place.module.into()), place),
-    }
+fn intern(places: &mut Interned<ModuleAddress>, place: ModuleAddress) -> u32 {
+    places.intern(mix(place.address, place.module.into()), place)
 }
 
-impl<'a> Callers<'a> {
-    /// By place.
+impl Callers<'_> {
     pub(crate) fn new() -> Self {
-        Self::numbered(Numbered::new(None))
-    }
-
-    /// By the stacks that places come to, which have names already: functions are far fewer than
-    /// places, and so are their chains.
-    pub(crate) fn of_located(located: &'a AddressToStack) -> Self {
-        Self::numbered(Numbered::new(Some(located)))
-    }
-
-    fn numbered(places: Numbered<'a>) -> Self {
         Self {
-            places,
+            places: Numbered::default(),
             tree: Tree::default(),
             last: vec![Last::default(); TaskCache::SLOTS],
             steps: Vec::new(),
@@ -136,7 +110,8 @@ impl<'a> Callers<'a> {
         let last = &mut last[ran.slot];
         steps(hit, chain);
         let shared = last.keep_shared(ran.view, lookup.stamp(at), chain);
-        let (mut node, mut holds) = last.end();
+        let (node, mut holds) = last.end();
+        let mut node = node.unwrap_or(Tree::ROOT);
         for &step in chain.iter().rev().skip(shared) {
             let (place, held) = places.number(lookup, at, ran.view, step);
             node = tree.child(node, if step.entered { place | ENTERED } else { place });
@@ -198,7 +173,7 @@ impl<'a> Callers<'a> {
     /// The end.
     pub(crate) fn finish(self) -> Called {
         Called {
-            places: self.places.located.is_none().then_some(self.places.places.list),
+            places: self.places.places.list,
             nodes: self.tree.into_nodes(),
             walked: self.walker.map(Walker::finish),
         }

@@ -6,7 +6,6 @@
 use pmuscope_perfdata::reader::scan::SampleFields;
 use pmuscope_perfdata::reader::{BranchStack, CpuMode, Sample};
 
-use crate::count::tree::Tree;
 use crate::timeline::lookup::Holds;
 use crate::timeline::spaces::ViewId;
 
@@ -143,15 +142,15 @@ pub fn callchain(sample: &Sample<'_>) -> Vec<ChainEntry> {
 
 /// A step of a thread's last chain, and what it came to.
 #[derive(Debug, Clone, Copy)]
-struct Reached {
+struct Reached<T> {
     step: StackFrame,
-    /// The node of this step under all before it.
-    node: u32,
+    /// What this step came to, under all before it.
+    came_to: T,
     /// When this and all before it hold.
     holds: Holds,
 }
 
-/// A thread's last chain, the outermost caller first.
+/// A thread's last chain, the outermost caller first, with what each step of it came to.
 ///
 /// From one sample of a thread to the next mostly the innermost steps change:
 ///
@@ -160,13 +159,19 @@ struct Reached {
 ///  next   main ─ run ─ parse ─ next
 ///         └──── shared ────┘   └ looked up
 /// ```
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Last {
+#[derive(Debug, Clone)]
+pub(crate) struct Last<T> {
     view: Option<ViewId>,
-    path: Vec<Reached>,
+    path: Vec<Reached<T>>,
 }
 
-impl Last {
+impl<T> Default for Last<T> {
+    fn default() -> Self {
+        Self { view: None, path: Vec::new() }
+    }
+}
+
+impl<T: Copy> Last<T> {
     /// Drops what a chain in `view` (`steps`, the innermost first) does not share, or what does not
     /// hold at `stamp`. Returns the number of steps that are left.
     #[inline]
@@ -175,7 +180,7 @@ impl Last {
             self.view = Some(view);
             self.path.clear();
         }
-        let is_equal = |(reached, step): &(&Reached, &StackFrame)| reached.step == **step;
+        let is_equal = |(reached, step): &(&Reached<T>, &StackFrame)| reached.step == **step;
         let mut shared = self.path.iter().zip(steps.iter().rev()).take_while(is_equal).count();
         while shared > 0 && !self.path[shared - 1].holds.at(stamp) {
             shared -= 1;
@@ -184,15 +189,25 @@ impl Last {
         shared
     }
 
-    /// The node of the chain so far, and when it holds.
+    /// What the chain so far came to, and when that holds; `None` of no step.
     #[inline]
-    pub(crate) fn end(&self) -> (u32, Holds) {
-        self.path.last().map_or((Tree::ROOT, Holds::ALWAYS), |last| (last.node, last.holds))
+    pub(crate) fn end(&self) -> (Option<T>, Holds) {
+        self.path.last().map_or((None, Holds::ALWAYS), |last| (Some(last.came_to), last.holds))
     }
 
     #[inline]
-    pub(crate) fn push(&mut self, step: StackFrame, node: u32, holds: Holds) {
-        self.path.push(Reached { step, node, holds });
+    pub(crate) fn push(&mut self, step: StackFrame, came_to: T, holds: Holds) {
+        self.path.push(Reached { step, came_to, holds });
+    }
+
+    /// Number of steps.
+    pub(crate) fn len(&self) -> usize {
+        self.path.len()
+    }
+
+    /// What a step came to, the outermost first.
+    pub(crate) fn came_to(&mut self, step: usize) -> &mut T {
+        &mut self.path[step].came_to
     }
 }
 

@@ -20,9 +20,9 @@ use pmuscope_perfdata::reader::scan::{Index, Pieces};
 use pmuscope_perfdata::reader::{Event, ReadError, Reader};
 use pmuscope_symbols::Module;
 
-use crate::count::address_to_stack::AddressToStack;
 use crate::count::counter::{Counter, Counts};
 use crate::count::group::{Counting, GroupBy};
+use crate::count::named_chains::NamedPlaces;
 use crate::count::sampled_addresses::{Marker, SampledAddresses};
 use crate::count::task_cache::TaskCache;
 use crate::count::unwinding::{ModuleRules, StepRule, Tables, UnwindFacts, Unwinding, Walker};
@@ -163,10 +163,10 @@ impl Again {
     pub(crate) fn count_located(
         &self,
         state: &Sideband,
-        located: &AddressToStack,
+        places: NamedPlaces<'_>,
     ) -> Result<Vec<Counts>, ReadError> {
         let clock = || self.clock.clone();
-        self.count(state, || Counter::of_located(self.who(), &self.has_period, clock(), located))
+        self.count(state, || Counter::of_located(self.who(), &self.has_period, clock(), places))
     }
 
     fn who(&self) -> TaskCache {

@@ -7,11 +7,13 @@
 use pmuscope_perfdata::reader::Metadata;
 use pmuscope_perfdata::reader::scan::SampleFields;
 
+use crate::aggregate::Stacks;
 use crate::count::address_to_stack::AddressToStack;
 use crate::count::callers::{Called, Callers};
 use crate::count::cells::{Cells, InArea, InGroup};
 use crate::count::group::{SampleGroup, TaskKey};
 use crate::count::log::Log;
+use crate::count::named_chains::{NamedChains, NamedPlaces};
 use crate::count::task_cache::TaskCache;
 use crate::count::tree::Node;
 use crate::count::unwinding::{Walked, Walker};
@@ -49,8 +51,12 @@ pub(crate) enum Where {
     },
     /// A stack of [`AddressToStack`].
     Stacks,
-    /// A node of a tree of stacks of [`AddressToStack`], counted from 1: as [`Where::Nodes`], each of a stack.
-    Chains(Vec<Node>),
+    /// A number that stands for one of these stacks.
+    Chains {
+        stacks: Stacks,
+        /// The stack of each number.
+        numbers: Vec<u32>,
+    },
 }
 
 /// What was counted.
@@ -84,7 +90,7 @@ impl Where {
     pub(crate) fn places(&self) -> &[ModuleAddress] {
         match self {
             Self::Places(places) | Self::Nodes { places, .. } => places,
-            Self::Stacks | Self::Chains(_) => &[],
+            Self::Stacks | Self::Chains { .. } => &[],
         }
     }
 }
@@ -101,6 +107,7 @@ enum CountBy<'a> {
     Places(Finder, Interned<(u32, ModuleId)>, Box<Cells<InArea>>),
     Nodes(Box<Callers<'a>>),
     Stacks(Finder, &'a AddressToStack),
+    Chains(Box<NamedChains<'a>>),
 }
 
 /// Samples in a batch: more than memory answers at once.
@@ -158,12 +165,12 @@ impl<'a> Counter<'a> {
         who: TaskCache,
         has_period: &[bool],
         clock: Clock,
-        located: &'a AddressToStack,
+        places: NamedPlaces<'a>,
     ) -> Self {
         let by = if who.apart().chains {
-            CountBy::Nodes(Box::new(Callers::of_located(located)))
+            CountBy::Chains(Box::new(NamedChains::new(places)))
         } else {
-            CountBy::Stacks(Finder::default(), located)
+            CountBy::Stacks(Finder::default(), places.located)
         };
         Self::by(who, has_period, clock, by)
     }
@@ -269,11 +276,11 @@ impl<'a> Counter<'a> {
             CountBy::Nodes(callers) => {
                 let Called { places, nodes, walked: of_stacks } = callers.finish();
                 walked = of_stacks;
-                let by = match places {
-                    Some(places) => Where::Nodes { places, nodes },
-                    None => Where::Chains(nodes),
-                };
-                (as_they_are.collect(), by)
+                (as_they_are.collect(), Where::Nodes { places, nodes })
+            }
+            CountBy::Chains(chains) => {
+                let (stacks, numbers) = chains.finish();
+                (as_they_are.collect(), Where::Chains { stacks, numbers })
             }
             CountBy::Stacks(..) => (as_they_are.collect(), Where::Stacks),
         };
@@ -342,6 +349,9 @@ impl SampleVisitor for Counter<'_> {
             }
             CountBy::Nodes(callers) => {
                 InGroup { group: ran.group, what: callers.node(lookup, at, ran, hit) }
+            }
+            CountBy::Chains(chains) => {
+                InGroup { group: ran.group, what: chains.node(lookup, at, ran, hit) }
             }
             CountBy::Places(finder, areas, cells) => {
                 let ModuleAddress { module, address } = finder.find(lookup, at, ran.view, hit);

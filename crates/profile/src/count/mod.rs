@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  sample ─► TaskCache: group ─┐
-//!         └► place, or Callers: node of a tree ─┴─► Cells: counts in one block of time ─► Log
+//!         └► place, or Callers, NamedChains: node of a tree ─┴─► Cells: counts in one block of time ─► Log
 //! ```
 //! [`collect`] says in which passes that happens.
 
@@ -14,6 +14,8 @@ pub(crate) mod collect;
 pub(crate) mod counter;
 pub(crate) mod group;
 pub(crate) mod log;
+pub(crate) mod merge;
+pub(crate) mod named_chains;
 pub(crate) mod sampled_addresses;
 pub(crate) mod task_cache;
 pub(crate) mod tree;

@@ -92,7 +92,7 @@ enum MarkBy {
 #[derive(Debug)]
 struct Chains {
     /// By slot of the thread.
-    last: Vec<Last>,
+    last: Vec<Last<()>>,
     steps: Vec<StackFrame>,
     /// Addresses that are marked.
     marked: AddressTable<()>,
@@ -161,7 +161,7 @@ impl Chains {
             let address = (step.mode, step.address);
             let ((), held) = marked.find((lookup, at), ran.view, address, |place| new.push(place));
             holds = holds.and(held);
-            last.push(step, 0, holds);
+            last.push(step, (), holds);
         }
     }
 }

@@ -2,7 +2,7 @@
 //! so that they do not depend on the order of growth.
 
 use crate::aggregate::Stacks;
-use crate::table::{Interned, mix};
+use crate::table::{HashIndex, mix};
 
 /// A bit of [`Node::of`]: the place is where the function that is called from this node was entered,
 /// see [`grow`].
@@ -64,21 +64,100 @@ pub(crate) fn grow(
     reached
 }
 
+/// Children of a node that are looked for one after another; those of a node with more are in a hash table.
+const FEW: usize = 8;
+/// No node.
+const NO_NODE: u32 = u32::MAX;
+
 /// A tree in growth.
-#[derive(Debug, Default)]
+///
+/// Most nodes have one child or a few, and a chain that is met for the first time adds its nodes one behind the other. So
+/// children are lists, the one that was found last at the front: a walk goes on where memory was just read. The few
+/// nodes with many children have these in a hash table, too.
+#[derive(Debug)]
 pub(crate) struct Tree {
-    nodes: Interned<Node>,
+    /// The first is the root.
+    nodes: Vec<TreeNode>,
+    /// Children of nodes with many.
+    of_wide: HashIndex,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct TreeNode {
+    parent: u32,
+    of: u32,
+    /// The first child, and the next child of the same parent.
+    first: u32,
+    next: u32,
+    /// Number of children, up to one more than [`FEW`].
+    children: u32,
+}
+
+impl Default for Tree {
+    fn default() -> Self {
+        let root = TreeNode { parent: 0, of: 0, first: NO_NODE, next: NO_NODE, children: 0 };
+        Self { nodes: vec![root], of_wide: HashIndex::default() }
+    }
 }
 
 impl Tree {
-    /// The node that has no caller and is not in the list: nodes count from 1.
+    /// The node that has no caller.
     pub(crate) const ROOT: u32 = 0;
 
     /// The node of `of`, called from `parent`.
     #[inline]
     pub(crate) fn child(&mut self, parent: u32, of: u32) -> u32 {
-        let hash = mix(parent.into(), u64::from(of) << 32 | u64::from(of));
-        1 + self.nodes.intern(hash, Node { parent, of })
+        let TreeNode { first, children, .. } = self.nodes[parent as usize];
+        match self.nodes.get(first as usize) {
+            Some(child) if child.of == of => first,
+            _ if children as usize > FEW => self.child_of_wide(parent, of),
+            _ => self.child_of_narrow(parent, of),
+        }
+    }
+
+    /// Of a node with few children, the first of which it is not.
+    fn child_of_narrow(&mut self, parent: u32, of: u32) -> u32 {
+        let first = self.nodes[parent as usize].first;
+        let mut before = first;
+        while let Some(&TreeNode { next, .. }) = self.nodes.get(before as usize) {
+            let Some(&child) = self.nodes.get(next as usize) else { break };
+            if child.of == of {
+                self.nodes[before as usize].next = child.next;
+                self.nodes[next as usize].next = first;
+                self.nodes[parent as usize].first = next;
+                return next;
+            }
+            before = next;
+        }
+        let new = self.push(parent, of);
+        if self.nodes[parent as usize].children as usize > FEW {
+            let mut child = new;
+            while let Some(&TreeNode { of, next, .. }) = self.nodes.get(child as usize) {
+                self.of_wide.find_or_insert(hash(parent, of), child, |_| false);
+                child = next;
+            }
+        }
+        new
+    }
+
+    fn child_of_wide(&mut self, parent: u32, of: u32) -> u32 {
+        let Self { nodes, of_wide } = self;
+        let new = nodes.len() as u32;
+        let node = of_wide.find_or_insert(hash(parent, of), new, |node| {
+            let node = nodes[node as usize];
+            (node.parent, node.of) == (parent, of)
+        });
+        if node == new { self.push(parent, of) } else { node }
+    }
+
+    /// A new node, its parent's first child.
+    fn push(&mut self, parent: u32, of: u32) -> u32 {
+        let new = self.nodes.len() as u32;
+        let TreeNode { first, children, .. } = &mut self.nodes[parent as usize];
+        let next = std::mem::replace(first, new);
+        *children = (*children + 1).min(FEW as u32 + 1);
+        self.nodes.push(TreeNode { parent, of, first: NO_NODE, next, children: 0 });
+        new
     }
 
     /// The node reached from `node` by a path.
@@ -88,42 +167,41 @@ impl Tree {
 
     /// Nodes from number 1 on, a parent before its children.
     pub(crate) fn into_nodes(self) -> Vec<Node> {
-        self.nodes.list
+        let node = |node: TreeNode| Node { parent: node.parent, of: node.of };
+        self.nodes.into_iter().skip(1).map(node).collect()
     }
 
     /// The tree level by level, the children of a node in the order of their frames; and the new
     /// number of each node.
     pub(crate) fn in_order(self) -> (Stacks, Vec<u32>) {
-        let nodes = self.nodes.list;
-        // Children of each node, one node after another.
-        let mut ends = vec![0_u32; nodes.len() + 2];
-        for node in &nodes {
-            ends[node.parent as usize + 2] += 1;
-        }
-        for at in 1..ends.len() {
-            ends[at] += ends[at - 1];
-        }
-        let mut children = vec![0_u32; nodes.len()];
-        for (number, node) in nodes.iter().enumerate() {
-            let end = &mut ends[node.parent as usize + 1];
-            children[*end as usize] = number as u32 + 1;
-            *end += 1;
-        }
-        let frame = |node: u32| nodes[node as usize - 1].of;
-        let mut stacks = Stacks::default();
-        let mut numbers = vec![Stacks::ROOT; nodes.len() + 1];
-        let mut queue = std::collections::VecDeque::from([Self::ROOT]);
-        while let Some(node) = queue.pop_front() {
-            let at = node as usize;
-            let own = &mut children[ends[at] as usize..ends[at + 1] as usize];
-            own.sort_unstable_by_key(|&child| frame(child));
-            for &mut child in own {
-                numbers[child as usize] = stacks.push(numbers[at], frame(child));
-                queue.push_back(child);
+        let Self { nodes, of_wide } = self;
+        drop(of_wide);
+        let mut stacks = Stacks::with_capacity(nodes.len());
+        let mut numbers = vec![Stacks::ROOT; nodes.len()];
+        // The first child of each stack: a node is read once, with its siblings.
+        let mut firsts = Vec::with_capacity(nodes.len());
+        firsts.push(nodes[Self::ROOT as usize].first);
+        let mut children: Vec<(u32, u32, u32)> = Vec::new();
+        let mut stack = 0;
+        while let Some(&first) = firsts.get(stack) {
+            let mut child = first;
+            while let Some(&TreeNode { of, first, next, .. }) = nodes.get(child as usize) {
+                children.push((of, child, first));
+                child = next;
             }
+            children.sort_unstable();
+            for (of, child, first) in children.drain(..) {
+                numbers[child as usize] = stacks.push(stack as u32, of);
+                firsts.push(first);
+            }
+            stack += 1;
         }
         (stacks, numbers)
     }
+}
+
+fn hash(parent: u32, of: u32) -> u64 {
+    mix(parent.into(), u64::from(of) << 32 | u64::from(of))
 }
 
 #[cfg(test)]
@@ -141,7 +219,7 @@ mod tests {
     proptest! {
         #[test]
         fn paths_come_back_under_numbers_that_do_not_depend_on_the_order(
-            paths in proptest::collection::vec(proptest::collection::vec(0_u32..4, 0..5), 0..40),
+            paths in proptest::collection::vec(proptest::collection::vec(0_u32..30, 0..4), 0..120),
         ) {
             let (stacks, numbers) = grown(&paths);
             for (path, &number) in paths.iter().zip(&numbers) {

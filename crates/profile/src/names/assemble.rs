@@ -17,6 +17,8 @@ use crate::count::collect::{Collected, CountState};
 use crate::count::counter::{CellKey, Counts, Where};
 use crate::count::group::{SampleGroup, TaskKey};
 use crate::count::log::Log;
+use crate::count::merge::merge_all;
+use crate::count::named_chains::NamedPlaces;
 use crate::count::tree::{Tree, grow};
 use crate::names::naming::{Named, Places};
 use crate::pool::in_parallel;
@@ -40,11 +42,14 @@ impl Collected {
             CountState::Places(_, again) => {
                 let (of_places, of_paths) = paths.stacks();
                 let located = located(named, &paths, &of_paths);
+                let functions = paths.functions_of_frames();
                 // They take some 20 bytes each, and nobody asks for them again.
                 named.places = Places::default();
                 paths.forget_places();
-                let counts = again.count_located(&self.state, &located)?;
-                let found = chained(&counts, &paths, of_places);
+                let places =
+                    NamedPlaces { located: &located, stacks: &of_places, functions: &functions };
+                let mut counts = again.count_located(&self.state, places)?;
+                let found = chained(&mut counts).unwrap_or((of_places, Vec::new()));
                 self.counted = CountState::All(counts);
                 found
             }
@@ -108,15 +113,12 @@ fn tasks(all: &Tasks, counts: &[Counts]) -> (Vec<Task>, Vec<Vec<TaskId>>) {
 
 /// The tree of all stacks, and for each counter the stack of each place or node.
 fn stacks(counts: &[Counts], named: &Named, paths: &Paths) -> (Stacks, Vec<Vec<u32>>) {
-    let mut tree = Tree::default();
-    let numbers =
-        in_parallel(counts, |counts| named.places.numbers(counts.by.places(), &named.same));
-    let mut reached: Vec<Vec<u32>> = counts
-        .iter()
-        .zip(numbers)
-        .map(|(counts, numbers)| match &counts.by {
+    let grown = in_parallel(counts, |counts| {
+        let numbers = named.places.numbers(counts.by.places(), &named.same);
+        let mut tree = Tree::default();
+        let reached: Vec<u32> = match &counts.by {
             // They are only counted when places have names.
-            Where::Stacks | Where::Chains(_) => Vec::new(),
+            Where::Stacks | Where::Chains { .. } => Vec::new(),
             Where::Places(_) => {
                 let node = |place: u32| tree.below(Tree::ROOT, paths.of(place));
                 numbers.into_iter().map(node).collect()
@@ -127,33 +129,33 @@ fn stacks(counts: &[Counts], named: &Named, paths: &Paths) -> (Stacks, Vec<Vec<u
                 };
                 grow(&mut tree, nodes, path, |a, b| paths.same_function(a, b))
             }
-        })
-        .collect();
-    let (stacks, renumbered) = tree.in_order();
-    for node in reached.iter_mut().flatten() {
-        *node = renumbered[*node as usize];
-    }
-    (stacks, reached)
+        };
+        let (stacks, numbers) = tree.in_order();
+        (stacks, reached.into_iter().map(|node| numbers[node as usize]).collect())
+    });
+    merged(grown)
 }
 
-/// The tree of all stacks, and for each counter the stack of each node of its tree; `of_places` are
-/// those that places come to, and all there is where nothing has callers.
-fn chained(counts: &[Counts], paths: &Paths, of_places: Stacks) -> (Stacks, Vec<Vec<u32>>) {
-    let mut tree = Tree::default();
-    let mut reached: Vec<Vec<u32>> = Vec::new();
-    for counts in counts {
-        let Where::Chains(nodes) = &counts.by else { return (of_places, Vec::new()) };
-        let path = |of: u32, to: &mut Vec<u32>| {
-            to.extend(of_places.frames(of));
-            to.reverse();
-        };
-        reached.push(grow(&mut tree, nodes, path, |a, b| paths.same_function(a, b)));
+/// The tree of the stacks of all counters, and for each the stack of each of its numbers; `None` where nothing has
+/// callers.
+fn chained(counts: &mut [Counts]) -> Option<(Stacks, Vec<Vec<u32>>)> {
+    let own = counts.iter_mut().map(|counts| match &mut counts.by {
+        Where::Chains { stacks, numbers } => {
+            Some((std::mem::take(stacks), std::mem::take(numbers)))
+        }
+        _ => None,
+    });
+    own.collect::<Option<Vec<_>>>().map(merged)
+}
+
+/// One tree of the stacks of several, and the numbers of each in it.
+fn merged(own: Vec<(Stacks, Vec<u32>)>) -> (Stacks, Vec<Vec<u32>>) {
+    let (trees, mut numbers): (Vec<Stacks>, Vec<Vec<u32>>) = own.into_iter().unzip();
+    let (stacks, places) = merge_all(trees);
+    for (numbers, places) in numbers.iter_mut().zip(places) {
+        numbers.iter_mut().for_each(|number| *number = places[*number as usize]);
     }
-    let (stacks, renumbered) = tree.in_order();
-    for node in reached.iter_mut().flatten() {
-        *node = renumbered[*node as usize];
-    }
-    (stacks, reached)
+    (stacks, numbers)
 }
 
 /// Which stack each place comes to.

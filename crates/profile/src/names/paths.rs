@@ -87,6 +87,16 @@ impl Paths {
         (a.module, a.function) == (b.module, b.function)
     }
 
+    /// For each frame a number that is the same for all of one function, or of none in the same module.
+    pub(crate) fn functions_of_frames(&self) -> Vec<u32> {
+        let mut known: FxHashMap<(u32, Option<FunctionId>), u32> = FxHashMap::default();
+        let number = |frame: &CodeFrame| {
+            let next = known.len() as u32;
+            *known.entry((frame.module, frame.function)).or_insert(next)
+        };
+        self.frames.list.iter().map(number).collect()
+    }
+
     /// All paths as stacks, and which one each path is.
     pub(crate) fn stacks(&self) -> (Stacks, Vec<u32>) {
         let mut tree = Tree::default();

@@ -348,7 +348,7 @@ impl<'u> WaitCounter<'u> {
             cells: cells.collect(),
             tasks: self.who.tasks.list,
             groups: self.who.groups.list,
-            by: Where::Nodes { places: places.unwrap_or_default(), nodes },
+            by: Where::Nodes { places, nodes },
             log,
             clock: self.clock,
             untimed: 0,
