@@ -161,7 +161,7 @@ struct LineNames {
 }
 
 /// What comes next in a walk; `prefix` is the length of the line before it.
-enum Step {
+enum LineStep {
     Line { key: u32, prefix: usize, weight: u64 },
     Below { prefix: usize, branch: StackBranch },
 }
@@ -202,11 +202,11 @@ impl LineNames {
         self.open(tree, &tree.root(), line.len(), &mut open);
         while let Some(step) = open.pop() {
             match step {
-                Step::Line { key, prefix, weight } => {
+                LineStep::Line { key, prefix, weight } => {
                     self.go_on(&mut line, prefix, key);
                     take(&line, weight)?;
                 }
-                Step::Below { prefix, branch } => {
+                LineStep::Below { prefix, branch } => {
                     self.go_on(&mut line, prefix, branch.key);
                     self.open(tree, &branch, line.len(), &mut open);
                 }
@@ -227,22 +227,22 @@ impl LineNames {
         tree: &StackTree<'_>,
         branch: &StackBranch,
         prefix: usize,
-        open: &mut Vec<Step>,
+        open: &mut Vec<LineStep>,
     ) {
         let from = open.len();
         for branch in tree.callees(branch) {
             let (key, own) = (branch.key, tree.own(&branch));
             if own.samples > 0 {
-                open.push(Step::Line { key, prefix, weight: own.weight });
+                open.push(LineStep::Line { key, prefix, weight: own.weight });
             }
             if own != branch.total {
-                open.push(Step::Below { prefix, branch });
+                open.push(LineStep::Below { prefix, branch });
             }
         }
         open[from..].sort_unstable_by_key(|step| {
             std::cmp::Reverse(match step {
-                Step::Line { key, .. } => self.ranks[*key as usize][0],
-                Step::Below { branch, .. } => self.ranks[branch.key as usize][1],
+                LineStep::Line { key, .. } => self.ranks[*key as usize][0],
+                LineStep::Below { branch, .. } => self.ranks[branch.key as usize][1],
             })
         });
     }

@@ -86,7 +86,7 @@ pub(super) fn add_totals(
         rows.iter().enumerate().map(|(at, row)| ((row.what, row.who), at)).collect();
     let whos: Vec<u32> = cells.iter().map(|cell| keys.who(cell)).collect();
     let order = by_number(&whos, whos.iter().max().map_or(0, |last| *last as usize + 1));
-    let mut totals = Totals::default();
+    let mut totals = WalkTotals::default();
     for cells_of_one in order.chunk_by(|a, b| whos[*a as usize] == whos[*b as usize]) {
         let who = whos[cells_of_one[0] as usize];
         let own = cells_of_one.iter().map(|&cell| &cells[cell as usize]);
@@ -104,22 +104,22 @@ pub(super) fn add_totals(
 
 /// What was spent in and under whatever frames come to.
 #[derive(Debug, Default)]
-struct Totals {
+struct WalkTotals {
     /// By number of what.
-    found: Vec<Total>,
+    found: Vec<WhatTotal>,
     /// Those that have any.
     touched: Vec<u32>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Total {
+struct WhatTotal {
     sums: Sums,
     /// How often it is on the way to where the walk is.
     on_the_way: u32,
 }
 
 /// A stack whose callees are walked.
-struct Walked {
+struct OpenStack {
     callees: Range<u32>,
     /// What it comes to.
     what: u32,
@@ -127,7 +127,7 @@ struct Walked {
     told: u32,
 }
 
-impl Totals {
+impl WalkTotals {
     /// Walks a tree from the root down: a stack counts in whatever it comes to that is not on the way to it.
     fn add_all(&mut self, keys: &mut impl RowKeys, stacks: &Stacks, sums: &StackSums) {
         if sums.len() == 0 {
@@ -141,8 +141,8 @@ impl Totals {
             self.enter(nowhere, frameless);
             self.leave(nowhere);
         }
-        let mut way = vec![Walked { callees, what: NONE, told: NONE }];
-        while let Some(Walked { callees, what, told }) = way.last_mut() {
+        let mut way = vec![OpenStack { callees, what: NONE, told: NONE }];
+        while let Some(OpenStack { callees, what, told }) = way.last_mut() {
             let Some(node) = callees.next() else {
                 self.leave(*what);
                 way.pop();
@@ -151,14 +151,14 @@ impl Totals {
             let Some(frame) = stacks.frame(sums.stack(node)) else { continue };
             let (what, told) = keys.what_below(*told, frame);
             self.enter(what, sums.total(node));
-            way.push(Walked { callees: sums.callees(node), what, told });
+            way.push(OpenStack { callees: sums.callees(node), what, told });
         }
     }
 
     fn enter(&mut self, what: u32, sums: Sums) {
         let at = what as usize;
         if at >= self.found.len() {
-            self.found.resize(at + 1, Total::default());
+            self.found.resize(at + 1, WhatTotal::default());
         }
         let total = &mut self.found[at];
         if total.on_the_way == 0 {
