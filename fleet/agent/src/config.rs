@@ -336,7 +336,10 @@ mod tests {
         fails("off_cpu.every_seconds = 10", "off_cpu.every_seconds = 10: must be above");
         fails("off_cpu.max_mib = 0", "off_cpu.max_mib = 0: must be 1 or more");
         fails("off_cpu.hz = 1", "unknown field `hz`");
-        fails("counts.max_cgroups = 0", "counts.max_cgroups = 0: must be 1 or more. Try: 32");
+        let why = "must be 1 to 1024: each takes a thread. Try: 32";
+        fails("counts.max_cgroups = 0", &format!("counts.max_cgroups = 0: {why}"));
+        fails("counts.max_cgroups = 2000", &format!("counts.max_cgroups = 2000: {why}"));
+        fails("locality.max_processes = 0", "locality.max_processes = 0: must be 1 or more");
         fails("cgroup = '/a'\noff_cpu = {}", "off_cpu and cgroup = /a: off_cpu is of the whole");
         fails("labels = { team = 'a b' }", "label team=a b: names and values");
         fails("frequency = 19", "unknown field `frequency`");

@@ -7,7 +7,7 @@ use pmuscope_dataset::LOCALITY_EVENT;
 use pmuscope_query::{FleetLocalityRow as Row, ShareBy, locality};
 use pmuscope_report::{FleetLocalityRow, FleetLocalityView};
 
-use crate::select::SelectArgs;
+use crate::select::{SelectArgs, note_emulated, note_rows_by_host};
 use crate::shares::{column_of, plain, rows};
 
 pmuscope_console::forms!(LocalityFormats: Text Json Csv Tsv Html, "pmuscope/fleet-locality/1");
@@ -52,7 +52,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let by: Vec<&'static str> = args.by.iter().map(|one| one.column()).collect();
     let table: Vec<FleetLocalityRow> = found.rows.iter().map(row).collect();
     let processes: i64 = found.coverage.hosts.iter().map(|host| host.samples).sum();
-    let head = opened.head(&args.select, &found.coverage, processes);
+    let mut head = opened.head(&args.select, &found.coverage, processes);
+    note_emulated(&mut head, &found.emulated, "CPU times and NUMA nodes");
+    note_rows_by_host(&mut head, &args.by);
     form.show(&FleetLocalityView { head: &head, by: &by, rows: &table }, &Exit::Done)
 }
 

@@ -8,12 +8,10 @@ use pmuscope_dataset::{COUNTS_EVENT, WINDOWS_EVENT};
 use pmuscope_events::metrics::{Metric, Metrics};
 use pmuscope_query::{FleetMetric, FleetMetricRow, MetricSource, ShareBy, metrics};
 use pmuscope_report::{
-    FleetMetricCell, FleetMetricColumn, FleetMetricsOf, FleetMetricsRow, FleetMetricsView, Note,
-    escape,
+    FleetMetricCell, FleetMetricColumn, FleetMetricsOf, FleetMetricsRow, FleetMetricsView, escape,
 };
-use pmuscope_text::number;
 
-use crate::select::SelectArgs;
+use crate::select::{SelectArgs, note_emulated, note_rows_by_host};
 use crate::shares::{column_of, rows};
 
 pmuscope_console::forms!(MetricsFormats: Text Json Csv Tsv Html, "pmuscope/fleet-metrics/1");
@@ -42,15 +40,16 @@ MIG/s [/s of CPU time]        = 1000000 * cpu-migrations / cpu-time          # m
   pmuscope fleet metrics profiles                    CPI and misses of functions, with CIs over hosts
   pmuscope fleet metrics profiles --service checkout --version 1.3 --metrics basic,caches
   pmuscope fleet metrics profiles --by service       CPI, page faults and switches of services
+  pmuscope fleet metrics profiles --by host,service --service checkout
 
 Agents record windows of functions and counts of services with [windows] and [counts] in their configuration; pmuscope
 fleet import takes windows of pmuscope record --strobe.")]
 pub(crate) struct Args {
     #[command(flatten)]
     select: SelectArgs,
-    /// What rows are by: function, module, service, version, unit, container, pod
+    /// What rows are by: function, module, service, version, unit, container, pod, host
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "function,module", hide_possible_values = true,
-        value_parser = column_of(vec!["function", "module", "service", "version", "unit", "container", "pod"]))]
+        value_parser = column_of(vec!["function", "module", "service", "version", "unit", "container", "pod", "host"]))]
     by: Vec<ShareBy>,
     /// Use windows of functions, or counts of services [default: counts unless rows are by function or module]
     #[arg(long, value_name = "windows|counts", hide_possible_values = true, value_parser = source())]
@@ -129,12 +128,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let by: Vec<&'static str> = args.by.iter().map(|one| one.column()).collect();
     let columns: Vec<FleetMetricColumn> = chosen.iter().map(|metric| column(metric)).collect();
     let table: Vec<FleetMetricsRow> = found.rows.iter().map(row).collect();
-    let mut head = opened.head(&args.select, &found.coverage, total.windows as i64);
-    head.notes.extend(found.emulated.iter().map(|(emulator, &hosts)| {
-        let hosts = number::counted(hosts as u64, "host");
-        let text = format!("{hosts} emulated by {}: counts are the emulator's", escape(emulator));
-        Note { warning: true, text }
-    }));
+    let mut head = opened.head(&args.select, &found.coverage, total.counted as i64);
+    note_emulated(&mut head, &found.emulated, "counts");
+    note_rows_by_host(&mut head, &args.by);
     let sets: Vec<String> = found.event_sets.iter().cloned().collect();
     let total = row(total);
     let view = FleetMetricsView {
@@ -177,7 +173,7 @@ fn row(row: &FleetMetricRow) -> FleetMetricsRow {
     };
     FleetMetricsRow {
         keys: row.keys.clone(),
-        counted: row.windows,
+        counted: row.counted,
         hosts: row.hosts as u64,
         metrics: row.metrics.iter().map(cell).collect(),
     }

@@ -7,7 +7,7 @@ use pmuscope_query::{ColumnFilter, Engine, FleetRun, FleetRuns, Selection, Share
 use pmuscope_report::{FleetCounted, FleetHead, FleetRunRow, FleetRunsView, Note, escape};
 use pmuscope_text::number;
 
-use crate::select::{SelectArgs, shown_time};
+use crate::select::{SelectArgs, note_emulated, note_rows_by_host, shown_time};
 use crate::shares::{column_of, plain, rows};
 
 pmuscope_console::forms!(RunsFormats: Text Json Csv Tsv Html, "pmuscope/fleet-runs/1");
@@ -93,7 +93,7 @@ impl Args {
             selection.push(format!("benchmark {}", self.benchmark.join(", ")));
         }
         selection.retain(|part| !part.is_empty());
-        FleetHead {
+        let mut head = FleetHead {
             dataset: self.select.dataset.to_string(),
             selection: selection.join("; "),
             event: self.select.event().unwrap_or("runs").to_owned(),
@@ -101,45 +101,37 @@ impl Args {
             until: found.span_us.map(|(_, until)| shown_time(until)),
             hosts: found.hosts.unsigned_abs(),
             samples: found.runs.unsigned_abs(),
-            notes: self.notes(found),
-            no_ci: self.by.contains(&ShareBy::Host),
             counted: FleetCounted::Runs,
             ..FleetHead::default()
-        }
+        };
+        note_emulated(&mut head, &found.emulated, "values");
+        head.notes.extend(notes(found));
+        note_rows_by_host(&mut head, &self.by);
+        head
     }
+}
 
-    /// What changes the reading.
-    fn notes(&self, found: &FleetRuns) -> Vec<Note> {
-        let mut notes = Vec::new();
-        let mut push = |warning: bool, text: String| notes.push(Note { warning, text });
-        for (emulator, &hosts) in &found.emulated {
-            let hosts = number::counted(hosts as u64, "host");
-            push(
-                true,
-                format!("{hosts} emulated by {}: values are the emulator's", escape(emulator)),
-            );
-        }
-        if found.failed > 0 {
-            let failed = number::counted(found.failed.unsigned_abs(), "run");
-            push(true, format!("{failed} left out: failed, or broken off"));
-        }
-        let mut mixed = found.rows.iter().filter(|row| row.has_several_commands);
-        if let Some(row) = mixed.next() {
-            let keys: Vec<&str> = row.keys.iter().map(String::as_str).collect();
-            let names = escape(&keys.join(" ")).into_owned();
-            push(
-                false,
-                format!(
-                    "rows such as {} mix runs of different command lines. Try: pmuscope fleet import --benchmark NAME",
-                    names.trim()
-                ),
-            );
-        }
-        if self.by.contains(&ShareBy::Host) {
-            push(false, "no CI: a row is of one host, and hosts are what varies".to_owned());
-        }
-        notes
+/// What changes the reading.
+fn notes(found: &FleetRuns) -> Vec<Note> {
+    let mut notes = Vec::new();
+    let mut push = |warning: bool, text: String| notes.push(Note { warning, text });
+    if found.failed > 0 {
+        let failed = number::counted(found.failed.unsigned_abs(), "run");
+        push(true, format!("{failed} left out: failed, or broken off"));
     }
+    let mut mixed = found.rows.iter().filter(|row| row.has_several_commands);
+    if let Some(row) = mixed.next() {
+        let keys: Vec<&str> = row.keys.iter().map(String::as_str).collect();
+        let names = escape(&keys.join(" ")).into_owned();
+        push(
+            false,
+            format!(
+                "rows such as {} mix runs of different command lines. Try: pmuscope fleet import --benchmark NAME",
+                names.trim()
+            ),
+        );
+    }
+    notes
 }
 
 fn row(row: &FleetRun) -> FleetRunRow {

@@ -1,5 +1,6 @@
 //! Which part of a dataset a command is about: the flags that all questions have, and what an answer covers.
 
+use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
@@ -8,7 +9,7 @@ use pmuscope_dataset::{
     COUNTS_EVENT, DatasetLocation, LOCALITY_EVENT, Labels, Timestamp, WINDOWS_EVENT,
 };
 use pmuscope_query::{
-    ChosenEvent, ColumnFilter, Coverage, Engine, Fleet, Selection, choose_event, values,
+    ChosenEvent, ColumnFilter, Coverage, Engine, Fleet, Selection, ShareBy, choose_event, values,
 };
 use pmuscope_report::{FleetCounted, FleetHead, Note, escape};
 use pmuscope_text::number;
@@ -229,6 +230,24 @@ impl OpenedDataset {
     pub(crate) fn head_of(&self, args: &SelectArgs, fleet: &Fleet) -> FleetHead {
         self.head(args, &fleet.coverage, fleet.samples)
     }
+}
+
+/// Says that no row has an interval, where rows are by host.
+pub(crate) fn note_rows_by_host(head: &mut FleetHead, by: &[ShareBy]) {
+    if by.contains(&ShareBy::Host) {
+        head.no_ci = true;
+        let text = "no CI: a row is of one host, and hosts are what varies".to_owned();
+        head.notes.push(Note { warning: false, text });
+    }
+}
+
+/// Says which hosts are emulated, by emulator, and what of them is therefore the emulator's.
+pub(crate) fn note_emulated(head: &mut FleetHead, emulated: &BTreeMap<String, usize>, what: &str) {
+    head.notes.extend(emulated.iter().map(|(emulator, &hosts)| {
+        let hosts = number::counted(hosts as u64, "host");
+        let text = format!("{hosts} emulated by {}: {what} are the emulator's", escape(emulator));
+        Note { warning: true, text }
+    }));
 }
 
 /// Microseconds since 1970 as a date and time of UTC.

@@ -11,7 +11,7 @@ use pmuscope_query::{FleetStacks, ShareBy, ShareRow, Shares, shares, stacks};
 use pmuscope_report::{FleetShare, FleetSharesView};
 use pmuscope_stats::{Estimate, Interval};
 
-use crate::select::{OpenedDataset, SelectArgs};
+use crate::select::{OpenedDataset, SelectArgs, note_rows_by_host};
 
 pmuscope_console::forms!(TopFormats: Text Json Csv Tsv Html, "pmuscope/fleet-report/1");
 pmuscope_console::forms!(ReportFormats: Text Json Csv Tsv Folded Svg Html Pprof, "pmuscope/fleet-report/1");
@@ -28,13 +28,14 @@ const STACKS: u64 = 20_000;
 #[command(after_help = "Examples:
   pmuscope fleet top profiles                        services by CPUs in use
   pmuscope fleet top profiles --since 2h --by service,version
+  pmuscope fleet top profiles --by host --service checkout
   pmuscope fleet top profiles --price 0.04           and what they cost a day")]
 pub(crate) struct TopArgs {
     #[command(flatten)]
     select: SelectArgs,
     #[command(flatten)]
     rows: RowArgs,
-    /// What rows are by: service, version, unit, container, pod
+    /// What rows are by: service, version, unit, container, pod, host
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "service", hide_possible_values = true,
         value_parser = by(false))]
     by: Vec<ShareBy>,
@@ -54,7 +55,7 @@ pub(crate) struct ReportArgs {
     select: SelectArgs,
     #[command(flatten)]
     rows: RowArgs,
-    /// What rows are by: function, module, service, version, unit, container, pod
+    /// What rows are by: function, module, service, version, unit, container, pod, host
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "function,module", hide_possible_values = true,
         value_parser = by(true))]
     by: Vec<ShareBy>,
@@ -194,7 +195,8 @@ impl SharesRequest<'_> {
         found: &Shares,
         stacks: Option<&FleetStacks>,
     ) -> anyhow::Result<()> {
-        let head = opened.head_of(self.select, &found.fleet);
+        let mut head = opened.head_of(self.select, &found.fleet);
+        note_rows_by_host(&mut head, self.by);
         let by: Vec<&'static str> = self.by.iter().map(|one| one.column()).collect();
         let rows: Vec<FleetShare> = found.rows.iter().map(row).collect();
         let source = stacks.map(FleetStacks::source);

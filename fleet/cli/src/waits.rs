@@ -6,7 +6,7 @@ use pmuscope_console::output::OutputArgs;
 use pmuscope_query::{FleetWait, ShareBy, waits};
 use pmuscope_report::{FleetWaitRow, FleetWaitsView};
 
-use crate::select::SelectArgs;
+use crate::select::{SelectArgs, note_rows_by_host};
 use crate::shares::{column_of, plain, rows};
 
 pmuscope_console::forms!(WaitsFormats: Text Json Csv Tsv Html, "pmuscope/fleet-waits/1");
@@ -27,7 +27,7 @@ Agents record waits with [off_cpu] in their configuration; recordings have them 
 pub(crate) struct Args {
     #[command(flatten)]
     select: SelectArgs,
-    /// What rows are by: service, wait, function, module, state, version, unit, container, pod
+    /// What rows are by: service, wait, function, module, state, version, unit, container, pod, host
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "service,wait,function",
         hide_possible_values = true, value_parser = column_of(names()))]
     by: Vec<ShareBy>,
@@ -58,7 +58,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
     let by: Vec<&'static str> = args.by.iter().map(|one| one.column()).collect();
     let table: Vec<FleetWaitRow> = found.rows.iter().map(row).collect();
-    let head = opened.head(&args.select, &found.coverage, found.waits);
+    let mut head = opened.head(&args.select, &found.coverage, found.waits);
+    note_rows_by_host(&mut head, &args.by);
     form.show(&FleetWaitsView { head: &head, by: &by, rows: &table }, &Exit::Done)
 }
 

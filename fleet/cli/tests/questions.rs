@@ -84,6 +84,10 @@ fn six_hosts_have_six_times_the_samples_of_one_and_intervals() {
     assert!((sum - 1.0).abs() < 1e-9, "shares of all functions: {sum}");
     let text = succeeds(&["top", to, "--by", "service,version"]);
     assert!(text.contains("6 hosts") && text.contains("95% CI"), "{text}");
+    let text = succeeds(&["top", to, "--by", "host"]);
+    assert!(text.contains("no CI: a row is of one host") && text.contains("web-6"), "{text}");
+    let rows = succeeds(&["report", to, "--by", "host,function", "--csv"]);
+    assert!(rows.lines().next().unwrap().ends_with(",host,function"), "{rows}");
 }
 
 /// A host is chosen by all of its labels, in every question, whatever is kept in memory.

@@ -8,6 +8,8 @@ use crate::measurement::MeasurementTimes;
 const LONGEST_S: u64 = 600;
 /// From one measurement to the next at most, seconds.
 const MOST_EVERY_S: u64 = 86_400;
+/// Cgroups that can be counted at most.
+const MOST_CGROUPS: u64 = 1024;
 
 /// A setting that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -69,7 +71,7 @@ pub struct CountsConfig {
     /// Events, as `pmuscope stat -e` takes them; otherwise those of software, and of hardware those of one metric after
     /// another.
     pub events: Option<String>,
-    /// Cgroups that are counted at most: those that use the CPUs most.
+    /// Cgroups that are counted at most: those that use the CPUs most. 1 to 1,024, as each takes a thread.
     pub max_cgroups: usize,
 }
 
@@ -97,11 +99,50 @@ impl Default for LocalityConfig {
     }
 }
 
+/// A setting that limits a measurement.
+pub(crate) struct MeasurementLimit {
+    name: &'static str,
+    value: u64,
+    /// What it is by default.
+    usual: u64,
+    /// What it can be at most, and why.
+    most: Option<(u64, &'static str)>,
+}
+
+impl OffCpuConfig {
+    pub(crate) fn limit(&self) -> MeasurementLimit {
+        let usual = Self::default().max_mib;
+        MeasurementLimit { name: "max_mib", value: self.max_mib, usual, most: None }
+    }
+}
+
+impl WindowsConfig {
+    pub(crate) fn limit(&self) -> MeasurementLimit {
+        let usual = Self::default().max_mib;
+        MeasurementLimit { name: "max_mib", value: self.max_mib, usual, most: None }
+    }
+}
+
+impl CountsConfig {
+    pub(crate) fn limit(&self) -> MeasurementLimit {
+        let [value, usual] = [self, &Self::default()].map(|config| config.max_cgroups as u64);
+        let most = Some((MOST_CGROUPS, "each takes a thread"));
+        MeasurementLimit { name: "max_cgroups", value, usual, most }
+    }
+}
+
+impl LocalityConfig {
+    pub(crate) fn limit(&self) -> MeasurementLimit {
+        let [value, usual] = [self, &Self::default()].map(|config| config.max_processes as u64);
+        MeasurementLimit { name: "max_processes", value, usual, most: None }
+    }
+}
+
 /// Refuses times and bounds of the table `of` that cannot be used.
 pub(crate) fn check(
     of: &str,
     times: MeasurementTimes,
-    bound: Option<(&str, u64, u64)>,
+    limit: &MeasurementLimit,
 ) -> Result<(), SettingError> {
     let wrong = |name: &str, value, why: String| {
         Err(SettingError { name: format!("{of}.{name}"), value, why })
@@ -114,8 +155,12 @@ pub(crate) fn check(
         let why = format!("must be above {of}.seconds, and {MOST_EVERY_S} at most. Try: 600");
         return wrong("every_seconds", every_seconds, why);
     }
-    match bound {
-        Some((name, 0, usual)) => wrong(name, 0, format!("must be 1 or more. Try: {usual}")),
+    let MeasurementLimit { name, value, usual, most } = *limit;
+    match most {
+        Some((most, why)) if !(1..=most).contains(&value) => {
+            wrong(name, value, format!("must be 1 to {most}: {why}. Try: {usual}"))
+        }
+        None if value == 0 => wrong(name, value, format!("must be 1 or more. Try: {usual}")),
         _ => Ok(()),
     }
 }

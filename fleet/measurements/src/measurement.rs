@@ -95,13 +95,13 @@ impl Measurement {
     /// # Errors
     /// The first of them.
     pub fn check(&self) -> Result<(), SettingError> {
-        let bound = match self {
-            Self::OffCpu(config) => ("max_mib", config.max_mib, 16),
-            Self::Windows(config) => ("max_mib", config.max_mib, 64),
-            Self::Counts(config) => ("max_cgroups", config.max_cgroups as u64, 32),
-            Self::Locality(config) => ("max_processes", config.max_processes as u64, 64),
+        let limit = match self {
+            Self::OffCpu(config) => config.limit(),
+            Self::Windows(config) => config.limit(),
+            Self::Counts(config) => config.limit(),
+            Self::Locality(config) => config.limit(),
         };
-        check(self.name(), self.times(), Some(bound))
+        check(self.name(), self.times(), &limit)
     }
 
     /// Measures, and writes the rows as a dataset into the folder `into`, which nobody else uses.

@@ -17,11 +17,11 @@ use pmuscope_query::{
     ColumnFilter, Engine, FleetDiff, QueryError, Selection, ShareBy, Sides, choose_event, diff,
     shares,
 };
-use pmuscope_stats::Estimate;
 
-/// 2025-11-25, midnight UTC.
-const BEGINS: i64 = 1_764_028_800_000_000;
-const BIN_US: i64 = 300_000_000;
+use crate::synthetic::{BEGINS, BIN_US, CLASSES, Random, Tally, class, class_name, fleets_asked};
+
+mod synthetic;
+
 /// Bins of a host.
 const BINS: i64 = 24;
 /// What functions use of a host's CPU time, on average; the rest is of the last one.
@@ -29,36 +29,14 @@ const FUNCTIONS: [f64; 6] = [0.30, 0.20, 0.10, 0.05, 0.02, 0.33];
 /// CPU time of a bin, microseconds, on average.
 const USED_US: f64 = 150e6;
 
-/// Random numbers: splitmix64 (Steele, Lea and Flood 2014).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
-    }
-
-    /// Nearly normal: the sum of twelve.
-    fn normal(&mut self) -> f64 {
-        (0..12).map(|_| self.unit()).sum::<f64>() - 6.0
-    }
-}
-
 /// CPU time by bin and function of a host, microseconds.
 fn host(random: &mut Random) -> Vec<[f64; FUNCTIONS.len()]> {
-    let own = FUNCTIONS.map(|share| share * (0.05 * random.normal()).exp());
-    let load = (0.5 * random.normal()).exp() * USED_US / 1.13;
+    let own = FUNCTIONS.map(|share| share * random.factor(0.05));
+    let load = random.factor(0.5) * USED_US / 1.13;
     (0..BINS)
         .map(|_| {
-            let bin = load * (0.2 * random.normal()).exp();
-            own.map(|share| share * bin * (0.2 * random.normal()).exp())
+            let bin = load * random.factor(0.2);
+            own.map(|share| share * bin * random.factor(0.2))
         })
         .collect()
 }
@@ -148,30 +126,31 @@ fn truth() -> ([f64; FUNCTIONS.len()], f64) {
 #[derive(Default)]
 struct Class {
     fleets: u64,
-    intervals: u64,
-    held: u64,
-    cores: u64,
-    cores_held: u64,
-    /// Comparisons, and those that claim anything; of two halves, then of each host with itself.
-    compared: [u64; 2],
-    claimed: [u64; 2],
+    shares: Tally,
+    cores: Tally,
+    /// Comparisons that claim anything; of two halves, then of each host with itself.
+    claims: [Tally; 2],
 }
 
-fn holds(estimate: Option<Estimate>, truth: f64) -> Option<bool> {
-    Some(estimate?.interval?.contains(truth))
+impl Class {
+    fn plus(&self, other: &Self) -> Self {
+        Self {
+            fleets: self.fleets + other.fleets,
+            shares: self.shares.plus(&other.shares),
+            cores: self.cores.plus(&other.cores),
+            claims: [0, 1].map(|at| self.claims[at].plus(&other.claims[at])),
+        }
+    }
 }
 
 fn main() -> Result<(), QueryError> {
-    let fleets = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(1000);
     let (true_shares, true_cores) = truth();
     let mut random = Random(1);
-    let mut classes: Vec<(u64, Class)> =
-        [5, 10, 30, 100, 200].into_iter().map(|most| (most, Class::default())).collect();
-    for _ in 0..fleets {
-        let hosts = (3.0 * (random.unit() * (201.0_f64 / 3.0).ln()).exp()) as u64;
-        let Some((_, class)) = classes.iter_mut().find(|(most, _)| hosts <= *most) else {
-            continue;
-        };
+    let mut classes = CLASSES.map(|_| Class::default());
+    for _ in 0..fleets_asked() {
+        let hosts = random.hosts();
+        let Some(class) = class(hosts) else { continue };
+        let class = &mut classes[class];
         class.fleets += 1;
         for both in [false, true] {
             let folder = tempfile::tempdir().expect("a temporary folder");
@@ -183,15 +162,11 @@ fn main() -> Result<(), QueryError> {
                 let found = shares(&engine, &[ShareBy::Function], 100, false, true)?;
                 for row in &found.rows {
                     let number: usize = row.keys[0][1..].parse().unwrap_or(0);
-                    if let Some(held) = holds(row.share, true_shares[number]) {
-                        class.intervals += 1;
-                        class.held += u64::from(held);
-                    }
+                    let share = row.share.and_then(|share| share.interval);
+                    class.shares.add_interval(share, true_shares[number]);
                 }
-                if let Some(held) = holds(found.fleet.cores, true_cores * hosts as f64) {
-                    class.cores += 1;
-                    class.cores_held += u64::from(held);
-                }
+                let cores = found.fleet.cores.and_then(|cores| cores.interval);
+                class.cores.add_interval(cores, true_cores * hosts as f64);
             }
             let version = |version: &str| {
                 ColumnFilter::new("version", vec![version.to_owned()]).into_iter().collect()
@@ -202,28 +177,16 @@ fn main() -> Result<(), QueryError> {
             let differs: Vec<Option<bool>> =
                 rows.iter().chain(&cost).map(|row| row.differs()).collect();
             if differs.iter().any(Option::is_some) {
-                class.compared[usize::from(both)] += 1;
-                class.claimed[usize::from(both)] += u64::from(differs.contains(&Some(true)));
+                class.claims[usize::from(both)].add(differs.contains(&Some(true)));
             }
         }
     }
     println!("hosts   fleets  shares held          CPUs held          A/A halves     A/A pairs");
-    let mut from = 3;
-    for (most, class) in &classes {
-        let part = |n: u64, of: u64| {
-            let share = if of > 0 { 100.0 * n as f64 / of as f64 } else { f64::NAN };
-            format!("{share:.1}% of {of}")
-        };
-        println!(
-            "{:7} {:6}  {:20} {:18} {:14} {}",
-            format!("{from}-{most}"),
-            class.fleets,
-            part(class.held, class.intervals),
-            part(class.cores_held, class.cores),
-            part(class.claimed[0], class.compared[0]),
-            part(class.claimed[1], class.compared[1]),
-        );
-        from = most + 1;
-    }
+    let show = |name: &str, class: &Class| {
+        let Class { fleets, shares, cores, claims: [halves, pairs] } = class;
+        println!("{name:7} {fleets:6}  {shares:20} {cores:18} {halves:14} {pairs}");
+    };
+    classes.iter().enumerate().for_each(|(number, class)| show(&class_name(number), class));
+    show("all", &classes.iter().fold(Class::default(), |all, one| all.plus(one)));
     Ok(())
 }

@@ -14,9 +14,9 @@ largest AS (
     GROUP BY {by}
     ORDER BY total DESC, {by}
     LIMIT {limit})
-SELECT {by}, host, sum(weight) AS weight, sum(samples) AS samples
+SELECT {by}{and_host}, sum(weight) AS weight, sum(samples) AS samples
 FROM samples
 JOIN names USING (stack_id)
 JOIN largest USING ({by})
-GROUP BY total, {by}, host
-ORDER BY total DESC, {by}, host
+GROUP BY total, {by}{and_host}
+ORDER BY total DESC, {by}{and_host}

@@ -1,7 +1,7 @@
 -- Sums of values of runs by {by}, name, part, and host, for the first {limit}, times first. Runs that are not usable are left
 -- out, and what was imported twice counts once.
 WITH done AS (
-    SELECT DISTINCT batch, run, {by}, host AS on_host, command_id
+    SELECT DISTINCT batch, run, {by}{and_host}, command_id
     FROM runs
     WHERE usable),
 measured AS (
@@ -9,18 +9,18 @@ measured AS (
     FROM run_values
     WHERE value IS NOT NULL),
 per_host AS (
-    SELECT {by}, CASE WHEN value_unit = 's' THEN 0 ELSE 1 END AS place, name, part, value_unit, origin, on_host,
+    SELECT {by}, CASE WHEN value_unit = 's' THEN 0 ELSE 1 END AS place, name, part, value_unit, origin{and_host},
         count(*) AS n, sum(value) AS total, min(command_id) AS first_command, max(command_id) AS last_command
     FROM measured
     JOIN done USING (batch, run)
-    GROUP BY {by}, name, part, value_unit, origin, on_host),
+    GROUP BY {by}, name, part, value_unit, origin{and_host}),
 chosen AS (
     SELECT {by}, place, name, part, value_unit, origin
     FROM per_host
     GROUP BY {by}, place, name, part, value_unit, origin
     ORDER BY {by}, place, name, part, value_unit, origin
     LIMIT {limit})
-SELECT {by}, name, part, value_unit, origin, on_host, n, total, first_command, last_command
+SELECT {by}, name, part, value_unit, origin{and_host}, n, total, first_command, last_command
 FROM per_host
 JOIN chosen USING ({by}, place, name, part, value_unit, origin)
-ORDER BY {by}, place, name, part, value_unit, origin, on_host
+ORDER BY {by}, place, name, part, value_unit, origin{and_host}

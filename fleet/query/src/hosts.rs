@@ -86,6 +86,29 @@ pub fn hosts(engine: &Engine) -> Result<Coverage, QueryError> {
     Ok(Coverage { hosts, span_us: span(engine)?, twice: twice(engine)? })
 }
 
+/// Hosts with rows in a table that are emulated, by emulator: what was measured there is the emulator's.
+pub(crate) fn emulated(
+    engine: &Engine,
+    table: &str,
+) -> Result<BTreeMap<String, usize>, QueryError> {
+    emulators(
+        engine,
+        &format!("hosts WHERE emulator IS NOT NULL AND host IN (SELECT host FROM {table})"),
+    )
+}
+
+/// Hosts by emulator, of rows that have both.
+pub(crate) fn emulators(
+    engine: &Engine,
+    rows: &str,
+) -> Result<BTreeMap<String, usize>, QueryError> {
+    let found = engine.rows(&format!(
+        "SELECT emulator, count(DISTINCT host) AS hosts FROM {rows} GROUP BY emulator"
+    ))?;
+    let hosts = found.numbers("hosts")?.into_iter().map(|hosts| hosts as usize);
+    Ok(found.texts("emulator")?.into_iter().zip(hosts).collect())
+}
+
 /// Hosts with bins that have more recorded time than they are long; clocks may differ a little.
 fn twice(engine: &Engine) -> Result<Vec<String>, QueryError> {
     let rows = engine.rows(

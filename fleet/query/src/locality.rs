@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use pmuscope_stats::{Estimate, LEVEL, LogRatio};
 
 use crate::engine::{Engine, QueryError};
-use crate::hosts::{Coverage, hosts};
+use crate::hosts::{Coverage, emulated, hosts};
 use crate::question::{NamedQuestion, ShareBy};
 
 /// Memory that has something in common.
@@ -48,6 +48,8 @@ pub struct NodeShare {
 pub struct FleetLocality {
     /// What was observed.
     pub coverage: Coverage,
+    /// Hosts that are emulated, by emulator: their CPU times and NUMA nodes are the emulator's.
+    pub emulated: BTreeMap<String, usize>,
     /// The rows with most remote memory.
     pub rows: Vec<FleetLocalityRow>,
 }
@@ -65,7 +67,7 @@ pub fn locality(engine: &Engine, by: &[ShareBy], limit: u64) -> Result<FleetLoca
     }
     let number = |column: &str| found.numbers(column);
     let (names, nodes, observations) =
-        (found.texts("on_host")?, number("node")?, number("observations")?);
+        (found.texts("host")?, number("node")?, number("observations")?);
     let (cpu_us, memory) = (number("cpu_us")?, number("memory_bytes")?);
     let (local, idle) = (number("local_bytes")?, number("idle_bytes")?);
     let mut rows: Vec<(Vec<String>, Vec<HostNode<'_>>)> = Vec::new();
@@ -87,7 +89,7 @@ pub fn locality(engine: &Engine, by: &[ShareBy], limit: u64) -> Result<FleetLoca
         });
     }
     let rows = rows.into_iter().map(|(keys, nodes)| row(keys, &nodes)).collect();
-    Ok(FleetLocality { coverage, rows })
+    Ok(FleetLocality { coverage, emulated: emulated(engine, "locality")?, rows })
 }
 
 /// Sums of a host's node.

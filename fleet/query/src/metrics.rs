@@ -15,7 +15,7 @@ use pmuscope_profile::metrics::{can_have_interval, with_three};
 use pmuscope_stats::{Interval, LEVEL, LogRatio};
 
 use crate::engine::{Engine, QueryError};
-use crate::hosts::{Coverage, hosts};
+use crate::hosts::{Coverage, emulated, hosts};
 use crate::question::{NamedQuestion, ShareBy};
 use crate::rows::ResultRows;
 
@@ -28,8 +28,8 @@ pub struct FleetMetric {
     pub interval: Option<Interval>,
     /// Where nothing was counted, and the value is 0 for that: what it is at most, with 95% confidence.
     pub at_most: Option<f64>,
-    /// Windows it is made of.
-    pub windows: u64,
+    /// What it is made of: windows that count, or cgroups, as in [`FleetMetricRow::counted`].
+    pub counted: u64,
 }
 
 /// A row.
@@ -37,8 +37,9 @@ pub struct FleetMetric {
 pub struct FleetMetricRow {
     /// What it is of, in the order that was asked for; empty where it is not known.
     pub keys: Vec<String>,
-    /// Windows that count, of the set of events that has most.
-    pub windows: u64,
+    /// Windows that count, or cgroups each time that they were counted, as the [`MetricSource`] has them; of the set of
+    /// events that has most.
+    pub counted: u64,
     /// Hosts that had any.
     pub hosts: usize,
     /// One per metric.
@@ -97,9 +98,9 @@ pub struct FleetMetrics {
     pub event_sets: BTreeSet<String>,
     /// Hosts that are emulated, by emulator: their counts are the emulator's.
     pub emulated: BTreeMap<String, usize>,
-    /// The rows with most windows.
+    /// The rows with most windows, or most CPU time.
     pub rows: Vec<FleetMetricRow>,
-    /// All functions together.
+    /// All functions, or all services, together.
     pub total: Option<FleetMetricRow>,
 }
 
@@ -137,7 +138,7 @@ pub fn metrics(
     })?;
     let row = |(keys, own): (Vec<String>, &CountedSums)| FleetMetricRow {
         keys,
-        windows: own.sets.values().map(|set| set.windows).max().unwrap_or(0),
+        counted: own.sets.values().map(|set| set.counted).max().unwrap_or(0),
         hosts: own.hosts().len(),
         metrics: chosen.iter().map(|metric| own.metric(&all, metric, known)).collect(),
     };
@@ -145,20 +146,9 @@ pub fn metrics(
         event_sets: all.sets.keys().cloned().collect(),
         rows: rows.iter().map(|(keys, own)| row((keys.clone(), own))).collect(),
         total: (!all.sets.is_empty()).then(|| row((Vec::new(), &all))),
-        emulated: emulated(engine, source)?,
+        emulated: emulated(engine, source.table())?,
         coverage,
     })
-}
-
-/// Hosts with counts that say that they are emulated.
-fn emulated(engine: &Engine, source: MetricSource) -> Result<BTreeMap<String, usize>, QueryError> {
-    let found = engine.rows(&format!(
-        "SELECT emulator, count(DISTINCT host) AS hosts FROM hosts \
-         WHERE emulator IS NOT NULL AND host IN (SELECT host FROM {}) GROUP BY emulator",
-        source.table()
-    ))?;
-    let hosts = found.numbers("hosts")?.into_iter().map(|hosts| hosts as usize);
-    Ok(found.texts("emulator")?.into_iter().zip(hosts).collect())
 }
 
 /// Sums of an event on a host.
@@ -166,7 +156,8 @@ struct HostEvent {
     event_set: String,
     event: String,
     host: String,
-    windows: u64,
+    /// Windows that count, or cgroups.
+    counted: u64,
     count: f64,
     count_of_all: f64,
     tested: u64,
@@ -189,7 +180,7 @@ fn each(found: &ResultRows, take: &mut dyn FnMut(usize, HostEvent)) -> Result<()
                 event_set,
                 event,
                 host,
-                windows: windows[at].unsigned_abs(),
+                counted: windows[at].unsigned_abs(),
                 count: counts[at] as f64,
                 count_of_all: all[at] as f64,
                 tested: tested[at].unsigned_abs(),
@@ -212,18 +203,18 @@ fn each_count(
         (found.texts("event_set")?, found.texts("event")?, found.texts("host")?);
     let (cgroups, counts, times) = (number("cgroups")?, number("count")?, number("cpu_us")?);
     for (at, ((event_set, event), host)) in sets.into_iter().zip(events).zip(hosts).enumerate() {
-        let (windows, count) = (cgroups[at].unsigned_abs(), counts[at] as f64);
+        let (counted, count) = (cgroups[at].unsigned_abs(), counts[at] as f64);
         take(
             at,
             HostEvent {
                 event_set,
                 event,
                 host,
-                windows,
+                counted,
                 count,
                 count_of_all: count,
-                tested: windows,
-                same: windows,
+                tested: counted,
+                same: counted,
                 cpu_us: Some(times[at] as f64),
             },
         );
@@ -241,7 +232,8 @@ struct EventSum {
 /// Sums of events that are counted in the same windows.
 #[derive(Debug, Clone, Default)]
 struct EventSetSums {
-    windows: u64,
+    /// Windows that count, or cgroups.
+    counted: u64,
     tested: u64,
     same: u64,
     /// By event and host.
@@ -306,7 +298,7 @@ impl CountedSums {
         // The same for all events of a set: those of one count.
         let mut events = set.events.keys().filter(|event| *event != CPU_TIME);
         if events.next().is_none_or(|first| *first == row.event) {
-            set.windows += row.windows;
+            set.counted += row.counted;
             set.tested += row.tested;
             set.same += row.same;
         }
@@ -326,7 +318,7 @@ impl CountedSums {
         if self.source == MetricSource::Counts {
             return true;
         }
-        let kept = self.sets.values().map(|set| set.windows).sum();
+        let kept = self.sets.values().map(|set| set.counted).sum();
         let tested: u64 = self.sets.values().map(|set| set.tested).max().unwrap_or(0);
         let same: u64 = self.sets.values().map(|set| set.same).max().unwrap_or(0);
         can_have_interval(kept, (tested > 0).then(|| same as f64 / tested as f64))
@@ -384,17 +376,25 @@ impl CountedSums {
             let part = |at: usize| pieces.iter().map(|piece| piece.part(at, host)).sum::<f64>();
             sums.iter().enumerate().map(|(at, sum)| sum - part(at)).collect()
         };
-        let windows = pieces.iter().filter_map(|piece| piece.own).map(|set| set.windows).sum();
-        let Some(value) = formula.value(&sums).filter(|_| windows > 0) else {
-            return FleetMetric { windows, ..FleetMetric::default() };
+        let counted = pieces.iter().filter_map(|piece| piece.own).map(|set| set.counted).sum();
+        let Some(value) = formula.value(&sums).filter(|_| counted > 0) else {
+            return FleetMetric { counted, ..FleetMetric::default() };
         };
         let is_sure = self.is_sure();
         if value == 0.0 {
             let at_most = is_sure.then(|| with_three(formula, &sums)).flatten();
-            return FleetMetric { value: Some(value), at_most, windows, interval: None };
+            return FleetMetric { value: Some(value), at_most, counted, interval: None };
         }
-        let without: Option<Vec<f64>> =
-            all.hosts().into_iter().map(|host| formula.value(&rest(host))).collect();
+        // A host without any of it says nothing of how its value differs from host to host.
+        let has_any = |host: &&str| {
+            (0..variables.len()).any(|at| pieces.iter().any(|piece| piece.part(at, host) > 0.0))
+        };
+        let without: Option<Vec<f64>> = all
+            .hosts()
+            .into_iter()
+            .filter(has_any)
+            .map(|host| formula.value(&rest(host)))
+            .collect();
         let ratio = without.and_then(|without| LogRatio::of_statistic(value, &without));
         let interval = ratio
             .filter(|_| is_sure)
@@ -403,7 +403,7 @@ impl CountedSums {
                 high: interval.high.min(whole(formula, &pieces)),
                 ..interval
             });
-        FleetMetric { value: Some(value), interval, at_most: None, windows }
+        FleetMetric { value: Some(value), interval, at_most: None, counted }
     }
 }
 

@@ -74,17 +74,16 @@ impl ShareBy {
         !matches!(self, Self::Wait | Self::State) && !self.is_of_runs()
     }
 
-    /// Whether it is what processes belong to.
+    /// Whether it is what processes belong to, or the host on which they run.
     #[must_use]
     pub fn is_of_processes(self) -> bool {
         self.is_of_samples() && !self.is_of_stacks()
     }
 
-    /// Whether only runs have it, or it is the host.
+    /// Whether only runs have it.
     #[must_use]
     pub fn is_of_runs(self) -> bool {
-        use ShareBy::{Arch, Arm, Benchmark, CpuModel, Host, Kernel};
-        matches!(self, Benchmark | Arm | Host | CpuModel | Arch | Kernel)
+        matches!(self, Self::Benchmark | Self::Arm | Self::CpuModel | Self::Arch | Self::Kernel)
     }
 }
 
@@ -178,6 +177,8 @@ impl NamedQuestion {
     #[must_use]
     pub fn sql(self, by: &[ShareBy], limit: u64) -> String {
         let all: Vec<&str> = by.iter().map(|one| one.column()).collect();
+        // Sums are by host in any case, so that answers can have intervals over hosts.
+        let and_host = if by.contains(&ShareBy::Host) { "" } else { ", host" };
         let of_samples = by.iter().filter(|one| !one.is_of_stacks());
         let columns: String = of_samples.map(|one| format!("{}, ", one.column())).collect();
         let of_stacks = by.iter().filter(|one| one.is_of_stacks());
@@ -185,6 +186,7 @@ impl NamedQuestion {
         self.template()
             .trim_end()
             .replace("{by}", &all.join(", "))
+            .replace("{and_host}", and_host)
             .replace("{columns}", &columns)
             .replace("{of_stacks}", &of_stacks)
             .replace("{limit}", &limit.to_string())
@@ -202,6 +204,16 @@ mod tests {
             assert!(!sql.contains(['{', '}', ';']), "{name}: {sql}");
             assert!(sql.starts_with("-- "), "{name} says what it answers");
         }
+    }
+
+    #[test]
+    fn sums_are_by_host_once() {
+        let with = |by: &[ShareBy]| NamedQuestion::Services.sql(by, 5);
+        let sql = with(&[ShareBy::Service]);
+        assert!(sql.contains("SELECT service, host, weight"), "{sql}");
+        let sql = with(&[ShareBy::Host, ShareBy::Service]);
+        assert!(sql.contains("SELECT host, service, weight"), "{sql}");
+        assert!(sql.contains("USING (host, service)"), "{sql}");
     }
 
     #[test]

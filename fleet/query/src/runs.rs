@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use pmuscope_stats::{Estimate, LEVEL, MIN_CLUSTERS, mean_interval, median, outliers};
 
 use crate::engine::{Engine, QueryError};
+use crate::hosts::emulators;
 use crate::question::{NamedQuestion, ShareBy};
 
 /// A value over hosts.
@@ -78,7 +79,7 @@ pub fn runs(engine: &Engine, by: &[ShareBy], limit: u64) -> Result<FleetRuns, Qu
     {
         keys.push(found.texts(column)?);
     }
-    let (hosts, counts) = (found.texts("on_host")?, found.numbers("n")?);
+    let (hosts, counts) = (found.texts("host")?, found.numbers("n")?);
     let totals = found.optional_values("total")?;
     let commands = (found.numbers("first_command")?, found.numbers("last_command")?);
     let mut rows: Vec<RowInTheMaking> = Vec::new();
@@ -97,7 +98,8 @@ pub fn runs(engine: &Engine, by: &[ShareBy], limit: u64) -> Result<FleetRuns, Qu
     }
     let rows = rows.into_iter().map(RowInTheMaking::finish).collect();
     let all = rows_without_limit(engine, by)?;
-    Ok(FleetRuns { all, rows, emulated: emulated(engine)?, ..totals_of(engine)? })
+    let emulated = emulators(engine, "runs WHERE usable AND emulator IS NOT NULL")?;
+    Ok(FleetRuns { all, rows, emulated, ..totals_of(engine)? })
 }
 
 /// A row, host by host.
@@ -181,13 +183,4 @@ fn rows_without_limit(engine: &Engine, by: &[ShareBy]) -> Result<i64, QueryError
          GROUP BY {by}, name, part, value_unit, origin) AS one"
     ))?;
     Ok(rows.numbers("n")?.first().copied().unwrap_or_default())
-}
-
-/// Hosts with emulated runs.
-fn emulated(engine: &Engine) -> Result<BTreeMap<String, usize>, QueryError> {
-    let found = engine.rows(
-        "SELECT emulator, count(DISTINCT host) AS hosts FROM runs WHERE usable AND emulator IS NOT NULL GROUP BY emulator",
-    )?;
-    let hosts = found.numbers("hosts")?.into_iter().map(|hosts| hosts as usize);
-    Ok(found.texts("emulator")?.into_iter().zip(hosts).collect())
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!            weight of the row   weight of all   recorded time        share = Σ wᵢ / Σ Wᵢ
-//!  host 1    w₁                  W₁              t₁                   cores = hosts · Σ wᵢ / Σ tᵢ
+//!  host 1    w₁                  W₁              t₁                   cores = Σ (wᵢ / tᵢ)
 //!  host 2    w₂                  W₂              t₂                   each: delete-one-host jackknife
 //!  …
 //! ```
@@ -149,20 +149,21 @@ fn capped(mut share: Estimate) -> Estimate {
     share
 }
 
-/// What hosts used per time recorded, times the hosts: of CPU time, the CPUs in use on all recorded hosts together.
+/// What hosts used per time that was recorded of each, added up: of CPU time, the CPUs in use on all of them. Of a busy host
+/// less may have been recorded than of others, so it is not a ratio of sums.
 pub(crate) fn per_time<'a>(
     recorded: &BTreeMap<&'a str, i64>,
     weight: impl Fn(&'a str) -> Option<i64>,
 ) -> Option<Estimate> {
-    let cluster =
-        |(host, &us): (&&'a str, &i64)| (weight(host).unwrap_or_default() as f64, us as f64);
-    let clusters: Vec<(f64, f64)> = recorded.iter().map(cluster).collect();
-    let hosts = clusters.len() as f64;
-    let mut estimate = LogRatio::of(&clusters)?.estimate(LEVEL);
-    estimate.value *= hosts;
-    if let Some(interval) = &mut estimate.interval {
+    let rate =
+        |(host, &us): (&&'a str, &i64)| (weight(host).unwrap_or_default() as f64 / us as f64, 1.0);
+    let rates: Vec<(f64, f64)> = recorded.iter().filter(|(_, us)| **us > 0).map(rate).collect();
+    let hosts = rates.len() as f64;
+    let mut mean = LogRatio::of(&rates)?.estimate(LEVEL);
+    mean.value *= hosts;
+    if let Some(interval) = &mut mean.interval {
         interval.low *= hosts;
         interval.high *= hosts;
     }
-    Some(estimate)
+    Some(mean)
 }

@@ -1,7 +1,7 @@
 //! Where threads wait, with intervals over hosts.
 //!
 //! ```text
-//!            time in the wait   recorded time        threads = hosts · Σ wᵢ / Σ tᵢ: as many wait at a time, on average
+//!            time in the wait   recorded time        threads = Σ (wᵢ / tᵢ): as many wait at a time, on average
 //!  host 1    w₁                 t₁                   its interval: delete-one-host jackknife
 //!  host 2    w₂                 t₂
 //! ```

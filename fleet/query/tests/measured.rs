@@ -5,7 +5,8 @@
 use std::sync::Arc;
 
 use pmuscope_dataset::{
-    COUNTS_EVENT, CountRow, Dataset, IntervalRow, LOCALITY_EVENT, LocalityRow, Rows, Timestamp,
+    COUNTS_EVENT, CountRow, Dataset, HostRow, IntervalRow, LOCALITY_EVENT, LocalityRow, Rows,
+    Timestamp,
 };
 use pmuscope_events::metrics::Metrics;
 use pmuscope_query::{
@@ -143,6 +144,26 @@ fn services_can_be_selected_and_two_hosts_have_no_interval() {
     assert!(found.rows.iter().all(|row| row.keys[0] == "db"));
 }
 
+/// Hosts that have nothing of a service do not make its intervals narrower, and a single host has none.
+#[test]
+fn intervals_are_over_the_hosts_that_have_a_service() {
+    let all = |hosts: i64| -> Vec<(i64, FleetMetrics)> {
+        let (_folder, engine) = fleet(hosts);
+        select(&engine, COUNTS_EVENT);
+        vec![
+            (1, asked(&engine, &[ShareBy::Service], &["PF/s"])),
+            (hosts, asked(&engine, &[ShareBy::Host, ShareBy::Service], &["PF/s"])),
+        ]
+    };
+    for (hosts, found) in all(6) {
+        let rows = found.rows.iter().filter(|row| row.keys.last().is_some_and(|key| key == "shop"));
+        let with_interval = rows.clone().filter(|row| row.metrics[0].interval.is_some()).count();
+        assert_eq!((rows.count() as i64, with_interval), (hosts, usize::from(hosts == 1)));
+        let db = found.rows.iter().filter(|row| row.keys.last().is_some_and(|key| key == "db"));
+        assert!(db.clone().all(|row| row.metrics[0].interval.is_none()), "on two hosts");
+    }
+}
+
 /// What has no samples is no event that a question about samples could be about.
 #[test]
 fn counts_are_not_chosen_where_nobody_names_an_event() {
@@ -182,7 +203,9 @@ fn locality_is_by_service_or_host_and_the_most_remote_comes_first() {
             placed(&name, "web", 0, 4, 4),
         ];
         let intervals = vec![interval(&name, LOCALITY_EVENT)];
-        let rows = Rows { locality, intervals, ..Rows::default() };
+        let emulator = (number < 3).then(|| Arc::from("QEMU TCG"));
+        let hosts = vec![HostRow { host: (&*name).into(), emulator, ..HostRow::default() }];
+        let rows = Rows { locality, intervals, hosts, ..Rows::default() };
         dataset.write_all(rows, Timestamp(DAY), &name).unwrap();
     }
     std::fs::create_dir_all(folder.path().join("v1/samples")).unwrap();
@@ -191,6 +214,8 @@ fn locality_is_by_service_or_host_and_the_most_remote_comes_first() {
     let found = locality(&engine, &[ShareBy::Service], 10).unwrap();
     let keys: Vec<&str> = found.rows.iter().map(|row| &*row.keys[0]).collect();
     assert_eq!(keys, ["db", "web"]);
+    let emulated: Vec<_> = found.emulated.iter().map(|(name, hosts)| (&**name, *hosts)).collect();
+    assert_eq!(emulated, [("QEMU TCG", 2)]);
     let gib = f64::from(1 << 30);
     let db = &found.rows[0];
     // Each host at a time has half of what two observations add up to.

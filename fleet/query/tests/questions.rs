@@ -10,7 +10,7 @@ use pmuscope_dataset::{
 };
 use pmuscope_query::{
     ColumnFilter, Dialect, Engine, FleetStacks, FoundDataset, NamedQuestion, QueryError, Selection,
-    ShareBy, Sides, choose_event, diff, hosts, shares, stacks, waits,
+    ShareBy, ShareRow, Sides, choose_event, diff, hosts, shares, stacks, waits,
 };
 
 /// 2025-11-25, midnight UTC.
@@ -220,9 +220,32 @@ fn rows_are_sums_over_hosts_and_add_up() {
     let [shop, cron] = [0, 1].map(|at| found.rows[at].share.unwrap());
     assert!((shop.value - 390.0 / 450.0).abs() < 1e-12 && shop.interval.is_some());
     assert!((shop.value + cron.value - 1.0).abs() < 1e-12);
-    // Three hosts, of which two were recorded for two bins and one for one: 450 s in 1,500 s of hosts, times three.
+    // Two hosts used 150 s in two bins of 300 s, the third as much in one.
     let cores = found.fleet.cores.unwrap();
-    assert!((cores.value - 3.0 * 450.0 / 1500.0).abs() < 1e-12, "{cores:?}");
+    assert!((cores.value - (0.25 + 0.25 + 0.5)).abs() < 1e-12, "{cores:?}");
+}
+
+#[test]
+fn rows_by_host_add_up_and_have_no_intervals() {
+    let folder = dataset(&SHOP);
+    let engine = opened(&folder, &[]);
+    let found = shares(&engine, &[ShareBy::Host], 10, false, true).unwrap();
+    let cores = |row: &ShareRow| (row.keys.join(" "), row.cores.unwrap().value);
+    let mut rows: Vec<(String, f64)> = found.rows.iter().map(cores).collect();
+    rows.sort_by(|a, b| a.0.cmp(&b.0));
+    assert_eq!(rows, [("a", 0.25), ("b", 0.25), ("c", 0.5)].map(|(k, v)| (k.to_owned(), v)));
+    let has_interval = |row: &ShareRow| {
+        [row.share, row.cores].iter().flatten().any(|estimate| estimate.interval.is_some())
+    };
+    assert!(!found.rows.iter().any(has_interval) && found.fleet.cores.unwrap().interval.is_some());
+    let by = [ShareBy::Function, ShareBy::Host];
+    for with_callees in [false, true] {
+        let found = shares(&engine, &by, 100, with_callees, true).unwrap();
+        assert!(found.rows.iter().all(|row| row.hosts == 1 && row.keys.len() == 2));
+        assert!(found.rows.iter().any(|row| row.keys[1] == "c"), "{:?}", found.rows);
+    }
+    let found = waits(&engine, &[ShareBy::Wait, ShareBy::Host], 100).unwrap();
+    assert!(found.rows.iter().all(|row| row.hosts == 1), "{:?}", found.rows);
 }
 
 #[test]

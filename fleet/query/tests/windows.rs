@@ -122,7 +122,7 @@ fn one_host_has_the_values_of_its_recording_and_no_intervals() {
         let function = one.key.function.as_deref().unwrap_or_default();
         let cells: Vec<MetricCell> = table.cells(one);
         for (cell, metric) in cells.iter().zip(&row(&found, function).metrics) {
-            assert_eq!(cell.windows, metric.windows, "{function}");
+            assert_eq!(cell.windows, metric.counted, "{function}");
             assert!(metric.interval.is_none(), "{function}: {metric:?}");
             let (Some(value), Some(expected)) = (metric.value, cell.value) else {
                 assert_eq!(metric.value, cell.value, "{function}");
@@ -133,7 +133,7 @@ fn one_host_has_the_values_of_its_recording_and_no_intervals() {
             assert!(off <= 1e-3 * expected.abs(), "{function}: {value}, {expected}");
         }
     }
-    assert_eq!(found.total.unwrap().windows, windows.total.kept());
+    assert_eq!(found.total.unwrap().counted, windows.total.kept());
 }
 
 #[test]

@@ -1,19 +1,12 @@
 //! Where the memory of a fleet's services lies.
 
 use pmuscope_stats::Interval;
-use serde::Serialize;
 
 use super::FleetHead;
+use super::one_table::OneTable;
 use super::share::{FEW_HOSTS, range};
-use crate::Style;
-use crate::html::PageFrame;
-use crate::markup::html;
 use crate::number::{bytes, percent};
-use crate::report::Report;
-use crate::sheet::{Field, Separator, Sheet};
-
-/// Kind and version of the result.
-const SCHEMA: &str = "pmuscope/fleet-locality/1";
+use crate::sheet::{Field, Sheet};
 
 /// A row: memory that has something in common.
 #[derive(Debug, Clone, PartialEq)]
@@ -47,14 +40,6 @@ pub struct FleetLocalityView<'a> {
     pub rows: &'a [FleetLocalityRow],
 }
 
-#[derive(Serialize)]
-struct LocalityJson<'a> {
-    #[serde(flatten)]
-    head: &'a FleetHead,
-    by: &'a [&'static str],
-    rows: Sheet<'a>,
-}
-
 /// Shares of nodes for people: `50% 50%`.
 fn by_node<'a>(
     name: &'static str,
@@ -66,8 +51,22 @@ fn by_node<'a>(
     })
 }
 
-impl<'a> FleetLocalityView<'a> {
-    fn sheet(&self) -> Sheet<'a> {
+impl OneTable for FleetLocalityView<'_> {
+    const SCHEMA: &'static str = "pmuscope/fleet-locality/1";
+    const TITLE: &'static str = "Fleet: locality of memory";
+    const HEADING: &'static str = "Locality";
+    const ABOUT: &'static str = "local: the part of the memory that is local if all threads of a process use all of it alike; 95% CIs are \
+        over hosts. Memory is of a time, of all hosts together; idle is that of processes that did not run.";
+
+    fn head(&self) -> &FleetHead {
+        self.head
+    }
+
+    fn by(&self) -> &[&'static str] {
+        self.by
+    }
+
+    fn sheet<'s>(&'s self) -> Sheet<'s> {
         let mut fields = vec![
             Field::estimate("local", |row: &FleetLocalityRow| row.locality)
                 .why(|_| FEW_HOSTS)
@@ -101,45 +100,9 @@ impl<'a> FleetLocalityView<'a> {
         ];
         for (at, name) in self.by.iter().enumerate() {
             let text =
-                move |row: &'a FleetLocalityRow| Some(&*row.keys[at]).filter(|key| !key.is_empty());
+                move |row: &'s FleetLocalityRow| Some(&*row.keys[at]).filter(|key| !key.is_empty());
             fields.push(Field::text(*name, text).wanted(12));
         }
         Sheet::new(fields, self.rows, self.rows.len()).by_another_order()
-    }
-}
-
-impl Report for FleetLocalityView<'_> {
-    fn schema(&self) -> &'static str {
-        SCHEMA
-    }
-
-    fn text(&self, style: &Style) -> String {
-        let mut out = String::new();
-        self.head.push_text(&mut out, style);
-        out.push_str(&self.sheet().text(style));
-        out
-    }
-
-    fn json(&self) -> impl Serialize {
-        LocalityJson { head: self.head, by: self.by, rows: self.sheet() }
-    }
-
-    fn delimited(&self, separator: Separator) -> Option<String> {
-        Some(self.sheet().delimited(separator))
-    }
-
-    fn page(&self, commit: &str) -> Option<String> {
-        let body = html! {
-            section class="table-part" {
-                h2 { "Locality by " (self.by.join(", ")) }
-                p class="dim" {
-                    "local: the part of the memory that is local if all threads of a process use all of it alike; 95% CIs are \
-                     over hosts. Memory is of a time, of all hosts together; idle is that of processes that did not run."
-                }
-                (self.sheet().html())
-            }
-        };
-        let summary = self.head.summary("Fleet: locality of memory");
-        Some(PageFrame { schema: SCHEMA, commit }.page(&summary, &body))
     }
 }

@@ -7,6 +7,7 @@ mod head;
 mod hosts;
 mod locality;
 mod metrics;
+mod one_table;
 mod runs;
 mod share;
 mod symbolize;

@@ -1,19 +1,13 @@
 //! Values of runs over the hosts of a fleet.
 
 use pmuscope_stats::Interval;
-use serde::Serialize;
 
 use super::FleetHead;
+use super::one_table::OneTable;
 use super::share::range;
-use crate::Style;
-use crate::html::PageFrame;
-use crate::markup::html;
 use crate::number::significant;
-use crate::report::Report;
-use crate::sheet::{Field, NAME, Separator, Sheet};
+use crate::sheet::{Field, NAME, Sheet};
 
-/// Kind and version of the result.
-const SCHEMA: &str = "pmuscope/fleet-runs/1";
 /// Why there is no interval.
 const FEW_HOSTS: &str = "it needs 3 hosts or more";
 /// Hosts that a row names.
@@ -70,22 +64,28 @@ pub struct FleetRunsView<'a> {
     pub all: usize,
 }
 
-#[derive(Serialize)]
-struct RunsJson<'a> {
-    #[serde(flatten)]
-    head: &'a FleetHead,
-    by: &'a [&'static str],
-    rows: Sheet<'a>,
-}
-
 /// Text that may be missing.
 fn known(text: &str) -> Option<&str> {
     Some(text).filter(|text| !text.is_empty())
 }
 
-impl<'a> FleetRunsView<'a> {
-    fn sheet(&self) -> Sheet<'a> {
-        let farthest = |row: &'a FleetRunRow| row.standing_out.first();
+impl OneTable for FleetRunsView<'_> {
+    const SCHEMA: &'static str = "pmuscope/fleet-runs/1";
+    const TITLE: &'static str = "Fleet: runs";
+    const HEADING: &'static str = "Runs";
+    const ABOUT: &'static str = "mean: of the means of the hosts, each over its runs; 95% CIs are over hosts. stands out: hosts that are \
+        farther than 3.5 scaled median absolute deviations from the median of all hosts, with their ratio to it.";
+
+    fn head(&self) -> &FleetHead {
+        self.head
+    }
+
+    fn by(&self) -> &[&'static str] {
+        self.by
+    }
+
+    fn sheet<'s>(&'s self) -> Sheet<'s> {
+        let farthest = |row: &'s FleetRunRow| row.standing_out.first();
         let mut fields = vec![
             Field::estimate("mean", |row: &FleetRunRow| row.mean).why(|_| FEW_HOSTS).for_programs(),
             Field::number("mean", |row: &FleetRunRow| Some(row.mean?.0)).for_people(),
@@ -93,17 +93,17 @@ impl<'a> FleetRunsView<'a> {
                 |row: &FleetRunRow| row.mean,
                 |low, high| format!("{} to {}", significant(low, 3), significant(high, 3)),
             ),
-            Field::text("unit", |row: &'a FleetRunRow| known(&row.unit)).only_if_measured(),
+            Field::text("unit", |row: &'s FleetRunRow| known(&row.unit)).only_if_measured(),
             Field::count("hosts", |row: &FleetRunRow| row.hosts).optional(2),
             Field::count("runs", |row: &FleetRunRow| row.runs).optional(3),
-            Field::text("name", |row: &'a FleetRunRow| Some(&*row.name)).head("value").wanted(NAME),
-            Field::text("part", |row: &'a FleetRunRow| known(&row.part))
+            Field::text("name", |row: &'s FleetRunRow| Some(&*row.name)).head("value").wanted(NAME),
+            Field::text("part", |row: &'s FleetRunRow| known(&row.part))
                 .only_if_measured()
                 .wanted(12),
-            Field::text("origin", |row: &'a FleetRunRow| known(&row.origin)).optional(4),
+            Field::text("origin", |row: &'s FleetRunRow| known(&row.origin)).optional(4),
         ];
         for (at, name) in self.by.iter().enumerate() {
-            let text = move |row: &'a FleetRunRow| known(&row.keys[at]);
+            let text = move |row: &'s FleetRunRow| known(&row.keys[at]);
             fields.push(Field::text(*name, text).only_if_measured().wanted(12));
         }
         fields.extend([
@@ -115,41 +115,5 @@ impl<'a> FleetRunsView<'a> {
             Field::text("stands out", FleetRunRow::standing_out).only_if_measured().for_people(),
         ]);
         Sheet::new(fields, self.rows, self.all).by_another_order()
-    }
-}
-
-impl Report for FleetRunsView<'_> {
-    fn schema(&self) -> &'static str {
-        SCHEMA
-    }
-
-    fn text(&self, style: &Style) -> String {
-        let mut out = String::new();
-        self.head.push_text(&mut out, style);
-        out.push_str(&self.sheet().text(style));
-        out
-    }
-
-    fn json(&self) -> impl Serialize {
-        RunsJson { head: self.head, by: self.by, rows: self.sheet() }
-    }
-
-    fn delimited(&self, separator: Separator) -> Option<String> {
-        Some(self.sheet().delimited(separator))
-    }
-
-    fn page(&self, commit: &str) -> Option<String> {
-        let body = html! {
-            section class="table-part" {
-                h2 { "Runs by " (self.by.join(", ")) }
-                p class="dim" {
-                    "mean: of the means of the hosts, each over its runs; 95% CIs are over hosts. stands out: hosts that are \
-                     farther than 3.5 scaled median absolute deviations from the median of all hosts, with their ratio to it."
-                }
-                (self.sheet().html())
-            }
-        };
-        let summary = self.head.summary("Fleet: runs");
-        Some(PageFrame { schema: SCHEMA, commit }.page(&summary, &body))
     }
 }

@@ -1,19 +1,12 @@
 //! Where threads of a fleet wait.
 
 use pmuscope_stats::Interval;
-use serde::Serialize;
 
 use super::FleetHead;
+use super::one_table::OneTable;
 use super::share::{FEW_HOSTS, range};
-use crate::Style;
-use crate::html::PageFrame;
-use crate::markup::html;
 use crate::number::{duration, significant};
-use crate::report::Report;
-use crate::sheet::{Field, NAME, Separator, Sheet};
-
-/// Kind and version of the result.
-const SCHEMA: &str = "pmuscope/fleet-waits/1";
+use crate::sheet::{Field, NAME, Sheet};
 
 /// A row: waits that have something in common.
 #[derive(Debug, Clone, PartialEq)]
@@ -49,14 +42,6 @@ pub struct FleetWaitsView<'a> {
     pub rows: &'a [FleetWaitRow],
 }
 
-#[derive(Serialize)]
-struct WaitsJson<'a> {
-    #[serde(flatten)]
-    head: &'a FleetHead,
-    by: &'a [&'static str],
-    rows: Sheet<'a>,
-}
-
 /// An upper bound for people.
 fn below<'a>(
     name: &'static str,
@@ -66,8 +51,22 @@ fn below<'a>(
         .for_people()
 }
 
-impl<'a> FleetWaitsView<'a> {
-    fn sheet(&self) -> Sheet<'a> {
+impl OneTable for FleetWaitsView<'_> {
+    const SCHEMA: &'static str = "pmuscope/fleet-waits/1";
+    const TITLE: &'static str = "Fleet: waits";
+    const HEADING: &'static str = "Waits";
+    const ABOUT: &'static str = "threads: how many wait at a time, on average, of all hosts together; 95% CIs are over hosts. Lengths are \
+        known to a power of two, so median and p99 are upper bounds. run queue: the part of the mean from the wakeup until the thread ran.";
+
+    fn head(&self) -> &FleetHead {
+        self.head
+    }
+
+    fn by(&self) -> &[&'static str] {
+        self.by
+    }
+
+    fn sheet<'s>(&'s self) -> Sheet<'s> {
         let mut fields = vec![
             Field::estimate("threads", |row: &FleetWaitRow| row.threads)
                 .why(|_| FEW_HOSTS)
@@ -95,7 +94,7 @@ impl<'a> FleetWaitsView<'a> {
         ];
         for (at, name) in self.by.iter().enumerate() {
             let text =
-                move |row: &'a FleetWaitRow| Some(&*row.keys[at]).filter(|key| !key.is_empty());
+                move |row: &'s FleetWaitRow| Some(&*row.keys[at]).filter(|key| !key.is_empty());
             let is_function = matches!(*name, "function" | "wait");
             let field = Field::text(*name, text).wanted(if is_function { NAME } else { 12 });
             fields.push(match *name {
@@ -104,41 +103,5 @@ impl<'a> FleetWaitsView<'a> {
             });
         }
         Sheet::new(fields, self.rows, self.rows.len())
-    }
-}
-
-impl Report for FleetWaitsView<'_> {
-    fn schema(&self) -> &'static str {
-        SCHEMA
-    }
-
-    fn text(&self, style: &Style) -> String {
-        let mut out = String::new();
-        self.head.push_text(&mut out, style);
-        out.push_str(&self.sheet().text(style));
-        out
-    }
-
-    fn json(&self) -> impl Serialize {
-        WaitsJson { head: self.head, by: self.by, rows: self.sheet() }
-    }
-
-    fn delimited(&self, separator: Separator) -> Option<String> {
-        Some(self.sheet().delimited(separator))
-    }
-
-    fn page(&self, commit: &str) -> Option<String> {
-        let body = html! {
-            section class="table-part" {
-                h2 { "Waits by " (self.by.join(", ")) }
-                p class="dim" {
-                    "threads: how many wait at a time, on average, of all hosts together; 95% CIs are over hosts. Lengths are \
-                     known to a power of two, so median and p99 are upper bounds. run queue: the part of the mean from the wakeup until the thread ran."
-                }
-                (self.sheet().html())
-            }
-        };
-        let summary = self.head.summary("Fleet: waits");
-        Some(PageFrame { schema: SCHEMA, commit }.page(&summary, &body))
     }
 }
