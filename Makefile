@@ -6,6 +6,7 @@
 # make advisories  known faults of the crates that are used (takes cargo-deny and the network)
 # make guest-aarch64  a static one for aarch64 guests of the lab
 # make pmu-guest      the same for tests, built in less time
+# make fleet-guest    what agents measure, for full tests in such a guest
 # make build    target/release/pmuscope and libpmuscope_c.so, for regions in C programs
 # make fleet    target/release/pmuscope-fleet, which pmuscope fleet runs: profiles of many machines
 # make demo-fleet  six recordings as six hosts: which functions use their CPUs, and what a version costs
@@ -23,12 +24,16 @@ target := $(or $(CARGO_TARGET_DIR),target)
 guest_aarch64 := aarch64-unknown-linux-musl
 # Tests take the profile "guest".
 guest_profile := release
+guest_build := CC_aarch64_unknown_linux_musl=aarch64-linux-gnu-gcc \
+	CFLAGS_aarch64_unknown_linux_musl='-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=0' \
+	CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER=rust-lld \
+	cargo build --locked --target $(guest_aarch64)
 
 # Nothing is linked, so libFuzzer is not needed: a name for it saves compiling it.
 fuzz_clippy := CUSTOM_LIBFUZZER_PATH=/libfuzzer.a RUSTFLAGS='--cfg fuzzing' \
 	cargo clippy --locked --quiet --manifest-path fuzz/Cargo.toml --target-dir $(target)/fuzz
 
-.PHONY: build fleet demo-fleet install uninstall packages doc advisories need-packages demo test test-full test-user lint install-deps guest-aarch64 pmu-guest site screenshots need-site need-screenshots need-guest-aarch64 need-build need-test need-guests need-full need-demo need-lint
+.PHONY: build fleet demo-fleet install uninstall packages doc advisories need-packages demo test test-full test-user lint install-deps guest-aarch64 pmu-guest fleet-guest site screenshots need-site need-screenshots need-guest-aarch64 need-build need-test need-guests need-full need-demo need-lint
 
 # At once, so that what both need is compiled once.
 build: need-build
@@ -62,10 +67,12 @@ packages: need-packages
 
 # The program for aarch64 guests of the lab, static: it also runs on any machine of that kind.
 guest-aarch64: need-guest-aarch64
-	CC_aarch64_unknown_linux_musl=aarch64-linux-gnu-gcc \
-	CFLAGS_aarch64_unknown_linux_musl='-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=0' \
-	CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER=rust-lld \
-	cargo build --locked --profile $(guest_profile) --target $(guest_aarch64)
+	$(guest_build) --profile $(guest_profile)
+
+# What agents measure, as a program of its own for guests with a PMU.
+fleet-guest: need-guest-aarch64
+	$(guest_build) --profile guest --manifest-path fleet/Cargo.toml --target-dir $(target)/fleet-guest \
+		-p pmuscope-measurements --example measure
 
 demo-fleet: need-demo build fleet
 	@scripts/demo-fleet $(target)/release/pmuscope $(target)/demo-fleet
@@ -156,6 +163,8 @@ pmu-guest: need-build
 
 # Pages and pictures are opened in a browser; guests run further kernels.
 need-full: pmu-guest
+	@if [ "$$(id -u)" = 0 ] || command -v aarch64-linux-gnu-gcc >/dev/null; then \
+		$(MAKE) --no-print-directory fleet-guest; fi
 	@scripts/need --optional chromium=chromium chromium-driver=chromedriver
 	@scripts/need --kernels x86_64=6.12 aarch64=6.1
 

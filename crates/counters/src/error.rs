@@ -139,6 +139,12 @@ pub(crate) fn open_hint(error: &io::Error, question: &OpenQuestion<'_>) -> Strin
              the PMU lacks). Try: pmuscope doctor, or -e cpu-clock"
                 .into()
         }
+        // Every kernel has software events; a cgroup has what perf needs of it once a controller is enabled.
+        Some(libc::ENOENT) if question.in_cgroup && !question.tracepoint => {
+            "No controller is enabled for cgroups, so their events cannot be counted. Try: \
+             echo +pids | sudo tee /sys/fs/cgroup/cgroup.subtree_control"
+                .into()
+        }
         Some(libc::ENOENT) => "The kernel does not know this event. Try: pmuscope doctor".into(),
         Some(libc::ENOSPC) => {
             "All debug registers of this CPU or thread are in use. Try: fewer mem: events".into()
@@ -176,6 +182,8 @@ pub(crate) fn open_hint(error: &io::Error, question: &OpenQuestion<'_>) -> Strin
 pub(crate) struct OpenQuestion<'a> {
     pub(crate) event: &'a str,
     pub(crate) hardware: bool,
+    /// Of what runs in a cgroup.
+    pub(crate) in_cgroup: bool,
     pub(crate) any_task: bool,
     pub(crate) with_kernel: bool,
     pub(crate) tracepoint: bool,
@@ -253,6 +261,9 @@ mod tests {
         assert!(hint(libc::EOPNOTSUPP, software).contains("Software events have no"));
         let hardware = OpenQuestion { hardware: true, ..software };
         assert!(hint(libc::EOPNOTSUPP, hardware).contains("-e cpu-clock"));
+        let in_cgroup = OpenQuestion { in_cgroup: true, ..software };
+        assert!(hint(libc::ENOENT, in_cgroup).contains("cgroup.subtree_control"));
+        assert!(hint(libc::ENOENT, software).contains("does not know this event"));
     }
 
     #[test]

@@ -518,6 +518,7 @@ impl Opener<'_> {
                 kind,
                 event_type::SOFTWARE | event_type::TRACEPOINT | event_type::BREAKPOINT
             ),
+            in_cgroup: matches!(self.scope, Scope::Cgroup { .. }),
             any_task: request.any_task || place.tid.is_none(),
             with_kernel: !request.attr.flags.contains(AttrFlags::EXCLUDE_KERNEL),
             tracepoint: kind == event_type::TRACEPOINT,
