@@ -260,8 +260,8 @@ struct RunState {
     restarted: Option<Instant>,
     /// What recording has cost since the rate was last thought about, without measurements.
     since: BinCost,
-    /// The overhead from which the rate was lowered last.
-    lowered_from: Option<f64>,
+    /// What bins had cost when the rate was lowered first, for the same reason as now.
+    lowered_from: Option<BinCost>,
     /// What measurements take of the machine.
     measurements: Overheads,
 }
@@ -560,8 +560,13 @@ impl<'a> Agent<'a> {
         let all = self.config.budget_percent / 100.0;
         let budget = (all - self.state.measurements.sum()).max(all * LEAST_FOR_SAMPLES);
         let (now, configured) = (self.state.frequency_hz, self.config.frequency_hz);
-        let next = next_rate(now, configured, budget, &since, self.state.lowered_from)?;
-        self.state.lowered_from = (next < now).then(|| since.overhead());
+        let next = next_rate(now, configured, budget, &since, self.state.lowered_from.as_ref())?;
+        let before = self.state.lowered_from.take();
+        self.state.lowered_from = if next < now {
+            before.filter(|before| since.overhead_of_samples(before).is_some()).or(Some(since))
+        } else {
+            before.filter(|_| next < configured)
+        };
         Some(next)
     }
 

@@ -3,7 +3,13 @@
 //! ```text
 //!  after some bins:  overhead = (CPU time of the agent + samples · kernel's part) / (time · CPUs)
 //!    above the budget             ► a lower rate for the next bins, at least a quarter of this one
-//!      unless the last lowering saved less than a tenth: what the agent costs does not come from samples then
+//!      unless samples are less than a tenth of it, by what fewer of them have saved since the rate was lowered first:
+//!
+//!  overhead  ┤ ●  first lowered from here                the line through both, down to no sample at all,
+//!            ┤      ╲___                                 tells what samples cost now
+//!            ┤          ● now
+//!            └─┴────────┴── samples per second
+//!
 //!    below half of it             ► up to twice the rate, never above what is configured
 //! ```
 //! Rates are primes: they are in step with nothing that a machine does at regular times. Events are opened again for a new
@@ -17,8 +23,10 @@ const AIM: f64 = 0.8;
 const RELAX_BELOW: f64 = 0.5;
 /// A rate falls to this part of itself at most at once: one odd bin is no reason for silence.
 const STEP: f64 = 0.25;
-/// A lower rate was of no use if the overhead after it is within these parts of the one before.
-const NO_USE: std::ops::Range<f64> = 0.9..1.5;
+/// A lower rate is of no use where samples are less than this part of the overhead.
+const LEAST_OF_SAMPLES: f64 = 0.1;
+/// An overhead this many times as large as the one from which the rate was lowered first is another matter.
+const ANOTHER_MATTER: f64 = 1.5;
 
 /// What bins have cost.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -42,6 +50,18 @@ impl BinCost {
         self.cpus = self.cpus.max(other.cpus);
     }
 
+    /// Samples per second.
+    fn rate(&self) -> f64 {
+        if self.seconds > 0.0 { self.samples as f64 / self.seconds } else { 0.0 }
+    }
+
+    /// The part of the overhead that samples are of, by an earlier cost at a higher rate; `None` where that says nothing.
+    pub(crate) fn overhead_of_samples(&self, before: &Self) -> Option<f64> {
+        let (fewer, saved) = (before.rate() - self.rate(), before.overhead() - self.overhead());
+        let says = fewer > 0.0 && self.overhead() < ANOTHER_MATTER * before.overhead();
+        says.then(|| saved / fewer * self.rate())
+    }
+
     /// CPU time that recording took, as a part of the machine's, 0 to 1.
     pub(crate) fn overhead(&self) -> f64 {
         let all = self.seconds * self.cpus.max(1) as f64;
@@ -50,17 +70,18 @@ impl BinCost {
 }
 
 /// The rate of the next bins, if it has to change: from `now`, with a budget of 0 to 1 of the machine, and never above
-/// `configured`. `before` is the overhead from which the rate was lowered last.
+/// `configured`. `before` is what bins had cost when the rate was lowered first.
 pub(crate) fn next_rate(
     now: u64,
     configured: u64,
     budget: f64,
     cost: &BinCost,
-    before: Option<f64>,
+    before: Option<&BinCost>,
 ) -> Option<u64> {
     let overhead = cost.overhead();
     let wanted = if overhead > budget {
-        if before.is_some_and(|before| NO_USE.contains(&(overhead / before))) {
+        let of_samples = before.and_then(|before| cost.overhead_of_samples(before));
+        if of_samples.is_some_and(|of_samples| of_samples < LEAST_OF_SAMPLES * overhead) {
             return None;
         }
         now as f64 * (AIM * budget / overhead).max(STEP)
@@ -107,10 +128,12 @@ mod tests {
         assert_eq!(next_rate(73, 100, 0.005, &cost(0.01, 0), None), Some(100));
         assert_eq!(next_rate(100, 100, 0.005, &cost(0.01, 0), None), None);
         assert_eq!(next_rate(1, 100, 0.005, &cost(10.0, 0), None), None, "slower is off");
-        // Half the rate, and nothing saved: the rest is not what samples cost. Far more than before is another matter.
-        assert_eq!(next_rate(37, 100, 0.005, &cost(0.2, 0), Some(0.0105)), None);
-        assert_eq!(next_rate(37, 100, 0.005, &cost(0.2, 0), Some(0.02)), Some(13));
-        assert_eq!(next_rate(37, 100, 0.005, &cost(0.2, 0), Some(0.005)), Some(13));
+        // A third of the samples, and little saved: the rest is not what samples cost. Far more than before is another matter.
+        let now = cost(0.2, 740);
+        assert_eq!(next_rate(37, 100, 0.005, &now, Some(&cost(0.21, 2000))), None);
+        assert_eq!(next_rate(37, 100, 0.005, &now, Some(&cost(0.15, 2000))), None);
+        assert_eq!(next_rate(37, 100, 0.005, &now, Some(&cost(0.4, 2000))), Some(13));
+        assert_eq!(next_rate(37, 100, 0.005, &now, Some(&cost(0.1, 2000))), Some(13));
         let mut two = cost(0.1, 2000);
         two.add(&cost(0.3, 2000));
         assert_eq!(two, BinCost { cpu_s: 0.4, samples: 4000, seconds: 20.0, cpus: 2 });
@@ -129,13 +152,18 @@ mod tests {
             };
             let (mut rate, mut before) = (configured, None);
             for _ in 0..12 {
-                let next = next_rate(rate, configured, budget, &of(rate), before).unwrap_or(rate);
-                before = if next < rate { Some(of(rate).overhead()) } else { before };
+                let next = next_rate(rate, configured, budget, &of(rate), before.as_ref()).unwrap_or(rate);
+                if next < rate {
+                    let now = of(rate);
+                    before = before.filter(|before| now.overhead_of_samples(before).is_some());
+                    before = before.or(Some(now));
+                }
                 rate = next;
                 prop_assert!((1..=configured).contains(&rate));
             }
             let overhead = of(rate).overhead();
-            let is_of_no_use = before.is_some_and(|before| overhead > 0.9 * before);
+            let of_samples = overhead - cost(fixed_s, 0).overhead();
+            let is_of_no_use = before.is_some() && of_samples < 0.101 * overhead;
             prop_assert!(overhead <= budget || rate < 3 || is_of_no_use, "{rate} Hz: {overhead}");
         }
     }

@@ -56,8 +56,9 @@ impl StackSums {
         };
         while let Some(stack) = head(own.peek(), callers.front()) {
             let mut total = Sums::default();
-            if let Some((_, sums)) = callers.pop_front_if(|(caller, _)| *caller == stack) {
-                total.add(sums);
+            if let Some((_, sums)) = callers.front().filter(|(caller, _)| *caller == stack) {
+                total.add(*sums);
+                callers.pop_front();
             }
             while let Some((_, sums)) = own.next_if(|(one, _)| *one == stack) {
                 total.add(sums);

@@ -104,14 +104,17 @@ fn names_of_frames(source: &Source<'_>) -> (Vec<u32>, Vec<Name>) {
     (keys, names)
 }
 
+/// A command, and what was counted in stacks of it.
+type StacksOfCommand<'s> = (&'s Arc<str>, Vec<(StackId, Sums)>);
+
 /// What each command was sampled in.
 fn by_command<'s>(
     source: &Source<'s>,
     events: &[&ExportedEvent],
-) -> Vec<(&'s Arc<str>, Vec<(StackId, Sums)>)> {
+) -> Vec<StacksOfCommand<'s>> {
     let counts = source.counts;
     let mut known: FxHashMap<&str, usize> = FxHashMap::default();
-    let mut found: Vec<(&Arc<str>, Vec<(StackId, Sums)>)> = Vec::new();
+    let mut found: Vec<StacksOfCommand<'_>> = Vec::new();
     let of_task: Vec<usize> = counts
         .tasks
         .iter()

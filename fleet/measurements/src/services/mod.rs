@@ -121,7 +121,7 @@ impl Services {
             }
         }
         self.known = known;
-        self.read_versions(ran.into_iter());
+        self.read_versions(ran.iter().copied());
     }
 
     /// Versions of the programs that these processes run.
