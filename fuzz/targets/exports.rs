@@ -53,7 +53,7 @@ fn for_people(profile: &Profile) {
         let flame = Flame::new(&source, event, FlameLimits::default());
         let svg = flame_svg(&flame, "title", "");
         assert!(svg.chars().all(harmless), "{svg:?}");
-        let tree = call_tree(source.counts, event.index, Direction::Callees);
+        let tree = call_tree(source.counts, event.index, Direction::Callees, 0.0);
         black_box(tree_text(
             &tree,
             Direction::Callees,

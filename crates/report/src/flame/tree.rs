@@ -108,10 +108,7 @@ fn names_of_frames(source: &Source<'_>) -> (Vec<u32>, Vec<Name>) {
 type StacksOfCommand<'s> = (&'s Arc<str>, Vec<(StackId, Sums)>);
 
 /// What each command was sampled in.
-fn by_command<'s>(
-    source: &Source<'s>,
-    events: &[&ExportedEvent],
-) -> Vec<StacksOfCommand<'s>> {
+fn by_command<'s>(source: &Source<'s>, events: &[&ExportedEvent]) -> Vec<StacksOfCommand<'s>> {
     let counts = source.counts;
     let mut known: FxHashMap<&str, usize> = FxHashMap::default();
     let mut found: Vec<StacksOfCommand<'_>> = Vec::new();
