@@ -11,13 +11,14 @@
 //! It is never made: the heaviest box is drawn next, and only what is drawn is taken apart into its callers. Memory
 //! follows from distinct stacks and from the limits of the picture.
 
-use std::cmp::{Ordering, Reverse};
+use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use pmuscope_profile::aggregate::{FrameId, StackId, Stacks, Task};
 use pmuscope_profile::export::{ExportedEvent, Source};
 use rustc_hash::FxHashMap;
 
+use super::heaviest::Heaviest;
 use super::layout::FlameLayout;
 use super::tree::{Name, name_text};
 use super::{DEEPEST, Flame, FlameBox, FlameLimits, LeftOut, ModuleHues, described};
@@ -113,47 +114,24 @@ struct CallerNode {
     samples: u64,
 }
 
-/// A box that may be drawn, with the stacks that lead on from it. The heaviest is the greatest; of equal ones the one
-/// that was found first, so that the picture does not depend on chance.
+/// A box that may be drawn, with the stacks that lead on from it.
 #[derive(Debug)]
-struct OpenNode {
+struct OpenCaller {
     node: CallerNode,
-    found: Reverse<usize>,
     rests: Vec<Rest>,
 }
 
-impl OpenNode {
-    fn new(name: Name, callee: usize, depth: u32, found: usize, rests: Vec<Rest>) -> Self {
+impl OpenCaller {
+    fn new(name: Name, callee: usize, depth: u32, rests: Vec<Rest>) -> Self {
         let weight = rests.iter().fold(0_u64, |sum, one| sum.saturating_add(one.weight));
         let samples = rests.iter().map(|one| one.samples).sum();
-        let node = CallerNode { name, callee, depth, weight, samples };
-        Self { node, found: Reverse(found), rests }
+        Self { node: CallerNode { name, callee, depth, weight, samples }, rests }
     }
 
-    fn rank(&self) -> (u64, Reverse<usize>) {
-        (self.node.weight, self.found)
-    }
-}
-
-impl Ord for OpenNode {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.rank().cmp(&other.rank())
+    fn found(self, number: usize) -> Heaviest<Self> {
+        Heaviest::new(self.node.weight, number, self)
     }
 }
-
-impl PartialOrd for OpenNode {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for OpenNode {
-    fn eq(&self, other: &Self) -> bool {
-        self.rank() == other.rank()
-    }
-}
-
-impl Eq for OpenNode {}
 
 struct Drawing<'s, 'a> {
     source: &'s Source<'a>,
@@ -169,8 +147,8 @@ impl Drawing<'_, '_> {
     fn grow(&mut self, rests: Vec<Rest>, narrowest: u64, most: usize) -> u64 {
         let mut narrowest = narrowest;
         let mut found = 0;
-        let mut open = BinaryHeap::from([OpenNode::new(Name::All, 0, 0, found, rests)]);
-        while let Some(OpenNode { node, rests, .. }) = open.pop() {
+        let mut open = BinaryHeap::from([OpenCaller::new(Name::All, 0, 0, rests).found(found)]);
+        while let Some(Heaviest { item: OpenCaller { node, rests }, .. }) = open.pop() {
             if most > 0 && self.nodes.len() >= most {
                 narrowest = narrowest.max(node.weight + 1);
             }
@@ -183,7 +161,7 @@ impl Drawing<'_, '_> {
             self.nodes.push(node);
             for (name, rests) in self.by_caller(&rests) {
                 found += 1;
-                open.push(OpenNode::new(name, callee, depth, found, rests));
+                open.push(OpenCaller::new(name, callee, depth, rests).found(found));
             }
         }
         narrowest

@@ -14,6 +14,7 @@ mod callers;
 mod color;
 mod data;
 mod flat;
+mod heaviest;
 mod layout;
 mod sides;
 pub(crate) mod svg;

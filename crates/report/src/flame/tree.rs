@@ -1,7 +1,6 @@
 //! Stacks merged by what a box shows: command, function, whether inlined. Only the heaviest are: the next one is always
 //! the heaviest that was found, and a callee weighs no more than its caller, so what is drawn is found first.
 
-use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -11,6 +10,7 @@ use pmuscope_profile::export::{ExportedEvent, Source};
 use pmuscope_profile::views::{StackBranch, StackTree, Sums};
 use rustc_hash::FxHashMap;
 
+use super::heaviest::Heaviest;
 use super::{DEEPEST, FlameLimits};
 
 /// What a box stands for.
@@ -132,42 +132,15 @@ fn by_command<'s>(source: &Source<'s>, events: &[&ExportedEvent]) -> Vec<StacksO
     found
 }
 
-/// A node whose children are not known yet. The heaviest is the greatest; of equal ones the one that was found first.
+/// A node without its children, which are not known yet.
 #[derive(Debug)]
 struct OpenNode {
-    weight: u64,
-    node: Reverse<u32>,
+    node: u32,
     depth: u32,
-    /// Of the command; what it calls is in this branch of its tree.
+    /// Index of the command; its tree has the branch.
     command: usize,
     branch: StackBranch,
 }
-
-impl OpenNode {
-    fn rank(&self) -> (u64, Reverse<u32>) {
-        (self.weight, self.node)
-    }
-}
-
-impl Ord for OpenNode {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.rank().cmp(&other.rank())
-    }
-}
-
-impl PartialOrd for OpenNode {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for OpenNode {
-    fn eq(&self, other: &Self) -> bool {
-        self.rank() == other.rank()
-    }
-}
-
-impl Eq for OpenNode {}
 
 struct GrowingTree<'a> {
     /// By command.
@@ -175,7 +148,7 @@ struct GrowingTree<'a> {
     /// By key.
     names: Vec<Name>,
     nodes: Vec<FlameNode>,
-    open: BinaryHeap<OpenNode>,
+    open: BinaryHeap<Heaviest<OpenNode>>,
 }
 
 impl<'a> GrowingTree<'a> {
@@ -203,7 +176,11 @@ impl<'a> GrowingTree<'a> {
 
     fn open(&mut self, node: u32, depth: u32, command: usize, branch: StackBranch) {
         let weight = branch.total.weight;
-        self.open.push(OpenNode { weight, node: Reverse(node), depth, command, branch });
+        self.open.push(Heaviest::new(
+            weight,
+            node as usize,
+            OpenNode { node, depth, command, branch },
+        ));
     }
 
     /// Finds the children of the heaviest nodes: of all that are drawn, or of all.
@@ -213,7 +190,8 @@ impl<'a> GrowingTree<'a> {
         let most = limits.map_or(0, |limits| limits.boxes);
         // The root is drawn, too.
         let mut drawn = 1;
-        while let Some(OpenNode { weight, node, depth, command, branch }) = self.open.pop() {
+        while let Some(Heaviest { weight, item, .. }) = self.open.pop() {
+            let OpenNode { node, depth, command, branch } = item;
             drawn += 1;
             if weight < least || most > 0 && drawn > most {
                 return;
@@ -224,10 +202,10 @@ impl<'a> GrowingTree<'a> {
             let first = self.nodes.len() as u32;
             for below in self.trees[command].callees(&branch) {
                 let name = self.names[below.key as usize].clone();
-                let node = self.push(name, node.0, below.total);
+                let node = self.push(name, node, below.total);
                 self.open(node, depth + 1, command, below);
             }
-            self.nodes[node.0 as usize].children = first..self.nodes.len() as u32;
+            self.nodes[node as usize].children = first..self.nodes.len() as u32;
         }
     }
 }
