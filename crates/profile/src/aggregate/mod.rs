@@ -100,7 +100,7 @@ impl Stacks {
     /// The empty stack: what has no callers is below it.
     pub const ROOT: StackId = 0;
 
-    /// None but the empty one, with room for so many.
+    /// Only the empty stack, with room for this number of stacks.
     pub(crate) fn with_capacity(stacks: usize) -> Self {
         let mut made = Self::default();
         made.nodes.reserve_exact(stacks.saturating_sub(1));

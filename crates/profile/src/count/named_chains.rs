@@ -2,7 +2,7 @@
 //! chains.
 //!
 //! Most samples have a chain that was met before. So a chain is one number, made from that of its callers, and looked up once;
-//! only what is not found walks the tree, from the innermost caller on whose stack is known:
+//! only what is not found walks the tree, beginning at the innermost caller with a known stack:
 //!
 //! ```text
 //!  steps    main ─ run ─ parse ─ read      read: 64 bits of its place and of the number of parse
@@ -52,7 +52,7 @@ pub(crate) struct NamedChains<'a> {
     steps: Vec<StackFrame>,
 }
 
-/// What a chain so far came to.
+/// The result of a chain up to one of its steps.
 #[derive(Debug, Clone, Copy)]
 struct ChainEnd {
     /// The stack of the place of its last step, and perhaps [`ENTERED`].
@@ -75,7 +75,7 @@ impl<'a> NamedChains<'a> {
         }
     }
 
-    /// The node of a sample's call chain, whose innermost place is where it was taken.
+    /// The node of a sample's call chain; its innermost address is where the sample was taken.
     pub(crate) fn node<L: Lookup>(
         &mut self,
         lookup: &L,
@@ -126,7 +126,7 @@ struct GrowingStacks<'a> {
 }
 
 impl GrowingStacks<'_> {
-    /// The node of a chain: from the innermost step on whose node is known.
+    /// The node of a chain, beginning at the innermost step with a known node.
     fn walk(&mut self, last: &mut Last<ChainEnd>) -> u32 {
         let known = (0..last.len()).rev().find(|&step| last.came_to(step).node != NOT_KNOWN);
         let mut above = known.map(|step| *last.came_to(step));
@@ -171,7 +171,7 @@ impl GrowingStacks<'_> {
 /// Nodes of chains that were met, by the numbers of these. What has no room is forgotten: it is walked again.
 #[derive(Debug)]
 struct KnownChains {
-    /// 2^bits; the upper bits of the number tell which.
+    /// 2^bits slots, indexed by the upper bits of the chain's number.
     slots: Vec<(u64, u32)>,
     bits: u32,
     /// Slots that are taken.

@@ -22,7 +22,7 @@ use crate::views::{StackBranch, StackTree, Sums};
 
 use super::{ExportedEvent, Source, UNKNOWN, clean};
 
-/// The command whose functions have names of Java's own form.
+/// The command that has function names in Java's form.
 const JAVA: &str = "java";
 /// Bytes that are written at once, about.
 const AT_ONCE: usize = 64 << 10;

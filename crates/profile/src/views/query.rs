@@ -19,14 +19,14 @@ use crate::aggregate::{AddsTo, Aggregate, FrameId, RowSeries, SampleCell, StackI
 /// Not known yet; or a cell whose row is not among the largest.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// What rows are told apart by.
+/// What rows are passed apart by.
 pub(super) trait RowKeys {
     /// The number of who ran.
     fn who(&self, cell: &SampleCell) -> u32;
     /// The number of what a stack comes to.
     fn what(&mut self, stack: StackId) -> u32;
-    /// The number of what a frame comes to that is called from others, and what those below it are to be told: `above` is
-    /// what its caller told, [`NONE`] where it has none.
+    /// The number of what a frame comes to, and a value that is passed to its callees as `above`; [`NONE`] for the
+    /// outermost frame.
     fn what_below(&mut self, above: u32, frame: FrameId) -> (u32, u32);
     /// The number of what a stack without any frame comes to.
     fn nowhere(&mut self) -> u32;
@@ -123,8 +123,8 @@ struct OpenStack {
     callees: Range<u32>,
     /// What it comes to.
     what: u32,
-    /// What those below are told.
-    told: u32,
+    /// The value that is passed to its callees.
+    passed: u32,
 }
 
 impl WalkTotals {
@@ -141,17 +141,17 @@ impl WalkTotals {
             self.enter(nowhere, frameless);
             self.leave(nowhere);
         }
-        let mut way = vec![OpenStack { callees, what: NONE, told: NONE }];
-        while let Some(OpenStack { callees, what, told }) = way.last_mut() {
+        let mut way = vec![OpenStack { callees, what: NONE, passed: NONE }];
+        while let Some(OpenStack { callees, what, passed }) = way.last_mut() {
             let Some(node) = callees.next() else {
                 self.leave(*what);
                 way.pop();
                 continue;
             };
             let Some(frame) = stacks.frame(sums.stack(node)) else { continue };
-            let (what, told) = keys.what_below(*told, frame);
+            let (what, passed) = keys.what_below(*passed, frame);
             self.enter(what, sums.total(node));
-            way.push(OpenStack { callees: sums.callees(node), what, told });
+            way.push(OpenStack { callees: sums.callees(node), what, passed });
         }
     }
 
