@@ -37,6 +37,15 @@ const EMULATED_WITH_SMT: &str = "max,vendor=GenuineIntel,family=6,model=85,stepp
 /// the kernel had patched meanwhile, as if QEMU went on with its translation of the code before.
 const MOST_THREADS: u32 = 16;
 
+/// Threads that emulate a guest's CPUs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CpuThreads {
+    /// One for each CPU, up to [`MOST_THREADS`].
+    Each,
+    /// One for all of them.
+    One,
+}
+
 /// What QEMU is to run.
 #[derive(Debug)]
 pub(crate) struct QemuPlan<'a> {
@@ -47,6 +56,8 @@ pub(crate) struct QemuPlan<'a> {
     pub cpus: u32,
     /// Hardware threads per core.
     pub threads: u32,
+    /// Those of QEMU, for emulated CPUs.
+    pub cpu_threads: CpuThreads,
     /// Flags of the topology.
     pub topology: Vec<String>,
     pub hmat: bool,
@@ -98,8 +109,10 @@ impl QemuPlan<'_> {
             (Acceleration::Kvm, _) => "kvm",
             // One clock for all CPUs, so they take turns.
             (Acceleration::Tcg, Some(_)) => "tcg,thread=single",
-            (Acceleration::Tcg, None) if self.cpus > MOST_THREADS => "tcg,thread=single",
-            (Acceleration::Tcg, None) => "tcg,thread=multi",
+            (Acceleration::Tcg, None) => match self.cpu_threads {
+                CpuThreads::Each if self.cpus <= MOST_THREADS => "tcg,thread=multi",
+                _ => "tcg,thread=single",
+            },
         }
     }
 
@@ -343,6 +356,7 @@ mod tests {
             icount: None,
             cpus: 1,
             threads: 1,
+            cpu_threads: CpuThreads::Each,
             topology: vec!["-m".into(), "512M".into()],
             hmat: false,
             kernel: path,
@@ -379,6 +393,11 @@ mod tests {
             arm.contains("-accel tcg,thread=single") && arm.contains("-icount shift=1"),
             "{arm}"
         );
+        let second = QemuPlan {
+            cpu_threads: CpuThreads::One,
+            ..plan(Arch::X86_64, Acceleration::Tcg, path)
+        };
+        assert!(text(&second).contains("-accel tcg,thread=single"));
         let kvm = text(&plan(Arch::X86_64, Acceleration::Kvm, path));
         assert!(kvm.contains("-accel kvm -cpu host") && !kvm.contains("tsc="), "{kvm}");
     }

@@ -10,7 +10,7 @@ use crate::channel::{GuestState, Receiver};
 use crate::initramfs::Content;
 use crate::job::{Answer, Job};
 use crate::kernel::GuestKernel;
-use crate::qemu::{Guest, Patience, QemuPlan};
+use crate::qemu::{CpuThreads, Guest, Patience, QemuPlan};
 use crate::scratch::Scratch;
 use crate::{Acceleration, AccelerationChoice, Arch, LabError, Topology, program};
 
@@ -175,7 +175,8 @@ impl Options {
 
     /// How long the first of two starts may take; `None`: there is one only. QEMU 7.2 with a thread for each CPU loses
     /// some guests while their kernels patch themselves: one of 130 boots of six CPUs on two busy
-    /// ones, which had taken up to 40 s.
+    /// ones, which had taken up to 40 s. On some machines a second start is lost like the first, so its CPUs
+    /// take turns in one thread ([`CpuThreads::One`]), where there is nothing to lose.
     fn first_patience(&self, acceleration: Acceleration) -> Option<Duration> {
         let loses = acceleration == Acceleration::Tcg && self.boot_timeout.is_none();
         loses.then(|| self.boot_patience(acceleration) / 2)
@@ -236,14 +237,16 @@ impl GuestRun<'_> {
     ) -> Result<Outcome, LabError> {
         let clock = Instant::now();
         if let Some(boot) = self.options.first_patience(acceleration) {
-            match self.start(acceleration, topology.to_vec(), boot, stop, said) {
+            match self.start(acceleration, topology.to_vec(), CpuThreads::Each, boot, stop, said) {
                 Err(LabError::NotBooted { .. }) => {}
                 outcome => return outcome,
             }
         }
         let boot = self.options.boot_patience(acceleration);
-        let outcome = self.start(acceleration, topology.to_vec(), boot, stop, said)?;
-        let starts = 1 + u32::from(self.options.first_patience(acceleration).is_some());
+        let is_second = self.options.first_patience(acceleration).is_some();
+        let threads = if is_second { CpuThreads::One } else { CpuThreads::Each };
+        let outcome = self.start(acceleration, topology.to_vec(), threads, boot, stop, said)?;
+        let starts = 1 + u32::from(is_second);
         Ok(Outcome { starts, wall_s: clock.elapsed().as_secs_f64(), ..outcome })
     }
 
@@ -251,6 +254,7 @@ impl GuestRun<'_> {
         &self,
         acceleration: Acceleration,
         topology: Vec<String>,
+        cpu_threads: CpuThreads,
         boot: Duration,
         stop: &mut dyn FnMut() -> bool,
         said: &mut dyn FnMut(&[u8]),
@@ -259,6 +263,7 @@ impl GuestRun<'_> {
         let region = self.region("results", bytes)?;
         let console = self.scratch.path("console");
         let plan = self.plan(acceleration, topology, &region, &console);
+        let plan = QemuPlan { cpu_threads, ..plan };
         let complaints = self.scratch.path("complaints");
         let clock = Instant::now();
         let mut guest = Guest::start(self.emulator, &plan, &region, &complaints)?;
@@ -317,6 +322,7 @@ impl GuestRun<'_> {
             icount: self.options.icount.filter(|_| acceleration == Acceleration::Tcg),
             cpus: self.options.topology.cpus,
             threads: self.options.topology.threads,
+            cpu_threads: CpuThreads::Each,
             topology,
             hmat: self.options.topology.needs_hmat(),
             kernel: &self.options.kernel.image,

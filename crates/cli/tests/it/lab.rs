@@ -138,6 +138,7 @@ fn full_an_emulated_guest_that_does_not_boot_is_started_once_more() {
     skip_unless!(need_guests("x86_64", "6.1"));
     let scratch = Scratch::new();
     let script = "#!/bin/sh\nif mkdir started 2>/dev/null; then exec sleep 1000; fi\n\
+                  echo \"$@\" >arguments\n\
                   PATH=${PATH#*:} exec qemu-system-x86_64 \"$@\"\n";
     write_script(&scratch, "qemu-system-x86_64", script);
     let path = std::env::var("PATH").unwrap();
@@ -146,6 +147,8 @@ fn full_an_emulated_guest_that_does_not_boot_is_started_once_more() {
     command.env("PATH", format!("{}:{path}", scratch.path("").display()));
     let outcome = Outcome::of(command.current_dir(scratch.path("")));
     outcome.complains("at the second start, as the first did not boot");
+    let arguments = std::fs::read_to_string(scratch.path("arguments")).unwrap();
+    assert!(arguments.contains("thread=single"), "{arguments}");
 }
 
 /// What the kernel counted of instructions, by a recording of a guest.
