@@ -173,31 +173,57 @@ impl Tree {
 
     /// The tree level by level, the children of a node in the order of their frames; and the new
     /// number of each node.
+    ///
+    /// Nodes lie in memory as chains were met, level by level each would be somewhere else. So nothing is followed from
+    /// node to node: they are distributed over the levels in the order in which they lie, and each level is sorted.
     pub(crate) fn in_order(self) -> (Stacks, Vec<u32>) {
         let Self { nodes, of_wide } = self;
         drop(of_wide);
+        let (by_level, ends) = levels(&nodes);
         let mut stacks = Stacks::with_capacity(nodes.len());
         let mut numbers = vec![Stacks::ROOT; nodes.len()];
-        // The first child of each stack: a node is read once, with its siblings.
-        let mut firsts = Vec::with_capacity(nodes.len());
-        firsts.push(nodes[Self::ROOT as usize].first);
-        let mut children: Vec<(u32, u32, u32)> = Vec::new();
-        let mut stack = 0;
-        while let Some(&first) = firsts.get(stack) {
-            let mut child = first;
-            while let Some(&TreeNode { of, first, next, .. }) = nodes.get(child as usize) {
-                children.push((of, child, first));
-                child = next;
+        let mut level: Vec<(u64, u32)> = Vec::new();
+        for ends in ends.windows(2) {
+            level.clear();
+            level.extend(by_level[ends[0]..ends[1]].iter().map(|&node| {
+                let TreeNode { parent, of, .. } = nodes[node as usize];
+                (u64::from(numbers[parent as usize]) << 32 | u64::from(of), node)
+            }));
+            level.sort_unstable();
+            for &(key, node) in &level {
+                numbers[node as usize] = stacks.push((key >> 32) as u32, key as u32);
             }
-            children.sort_unstable();
-            for (of, child, first) in children.drain(..) {
-                numbers[child as usize] = stacks.push(stack as u32, of);
-                firsts.push(first);
-            }
-            stack += 1;
         }
         (stacks, numbers)
     }
+}
+
+/// Nodes by their distance from the root, those of one level in the order in which they came; and where each level ends, the
+/// root's first.
+fn levels(nodes: &[TreeNode]) -> (Vec<u32>, Vec<usize>) {
+    let mut depths: Vec<u32> = Vec::with_capacity(nodes.len());
+    let mut ends: Vec<usize> = Vec::new();
+    for (node, at) in nodes.iter().zip(0_usize..) {
+        // A parent comes before its children; the root is its own.
+        let depth = if at == 0 { 0 } else { depths[node.parent as usize] + 1 };
+        depths.push(depth);
+        ends.resize(ends.len().max(depth as usize + 1), 0);
+        ends[depth as usize] += 1;
+    }
+    let mut next = Vec::with_capacity(ends.len());
+    let mut sum = 0;
+    for end in &mut ends {
+        next.push(sum);
+        sum += *end;
+        *end = sum;
+    }
+    let mut by_level = vec![0; nodes.len()];
+    for (depth, node) in depths.into_iter().zip(0_u32..) {
+        let at = &mut next[depth as usize];
+        by_level[*at] = node;
+        *at += 1;
+    }
+    (by_level, ends)
 }
 
 fn hash(parent: u32, of: u32) -> u64 {
