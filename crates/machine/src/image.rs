@@ -13,6 +13,7 @@ use crate::Machine;
 const KALLSYMS_BYTES: u64 = 1 << 28;
 const MODULES_BYTES: u64 = 1 << 24;
 const NOTES_BYTES: u64 = 1 << 20;
+const IOMEM_BYTES: u64 = 1 << 24;
 /// `NT_GNU_BUILD_ID` of include/uapi/linux/elf.h.
 const BUILD_ID_NOTE: u32 = 3;
 
@@ -41,18 +42,34 @@ pub struct KernelModule {
 }
 
 impl Machine {
-    /// Where the kernel's text lies: `/proc/kallsyms`, read until `_etext`. `None` where addresses are
-    /// hidden from this process (`kptr_restrict`).
+    /// Where the kernel's text lies: `/proc/kallsyms`. `None` where addresses are hidden from this
+    /// process (`kptr_restrict`).
+    ///
+    /// All lines up to `_etext` take the kernel tens of milliseconds to write. On x86-64 the length of the text is in
+    /// `/proc/iomem`, too, for whoever may read addresses there.
     pub fn kernel_text(&self) -> Option<KernelText> {
-        let file = File::open(self.path("proc/kallsyms")).ok()?;
-        text_of(BufReader::with_capacity(1 << 16, file.take(KALLSYMS_BYTES)))
+        self.kernel_text_by_length().or_else(|| text_of(self.kallsyms(1 << 16)?))
     }
 
-    /// Where the kernel's text starts, as [`KernelText::start`]. That is among the first lines of `/proc/kallsyms`; all that
-    /// are before `_etext` take the kernel tens of milliseconds to write.
-    pub fn kernel_text_start(&self) -> Option<u64> {
+    fn kernel_text_by_length(&self) -> Option<KernelText> {
+        // Elsewhere the resource ends with more than the text: on arm64 with `__init_begin` (arch/arm64/kernel/setup.c).
+        if !cfg!(target_arch = "x86_64") {
+            return None;
+        }
+        let iomem = self.bytes("proc/iomem", IOMEM_BYTES).ok()?;
+        let length = length_of_code(&String::from_utf8_lossy(&iomem))?;
+        let (symbol, start) = first_of_text(self.kallsyms(1 << 12)?)?;
+        Some(KernelText { symbol, start, end: start.checked_add(length)? })
+    }
+
+    fn kallsyms(&self, buffer: usize) -> Option<impl BufRead> {
         let file = File::open(self.path("proc/kallsyms")).ok()?;
-        start_of_text(BufReader::with_capacity(1 << 12, file.take(KALLSYMS_BYTES)))
+        Some(BufReader::with_capacity(buffer, file.take(KALLSYMS_BYTES)))
+    }
+
+    /// Where the kernel's text starts, as [`KernelText::start`]: that is among the first lines of `/proc/kallsyms`.
+    pub fn kernel_text_start(&self) -> Option<u64> {
+        first_of_text(self.kallsyms(1 << 12)?).map(|(_, start)| start)
     }
 
     /// Loaded modules, by address: `/proc/modules`; empty where there are none or addresses are hidden.
@@ -133,24 +150,44 @@ fn text_of(mut kallsyms: impl BufRead) -> Option<KernelText> {
     }
 }
 
-/// Where [`text_of`] has the start.
-fn start_of_text(mut kallsyms: impl BufRead) -> Option<u64> {
+/// The symbol and the address that [`text_of`] has for the start: of `_text` and `_stext` the first, and `_stext` where both
+/// are at one address.
+fn first_of_text(mut kallsyms: impl BufRead) -> Option<(String, u64)> {
+    let mut first: Option<(String, u64)> = None;
     let mut line = Vec::new();
     while kallsyms.by_ref().take(4096).read_until(b'\n', &mut line).ok()? > 0 {
-        if let Some((address, b"_stext" | b"_text")) = symbol(line.trim_ascii_end()) {
-            return Some(address).filter(|&address| address != 0);
+        let symbol = parse(line.trim_ascii_end());
+        match (symbol, &first) {
+            // All symbols at one address stand together.
+            (Some((address, _)), Some((_, start))) if address != *start => return first,
+            (Some((0, b"_stext" | b"_text")), _) => return None,
+            (Some((start, name @ b"_stext")), _) | (Some((start, name @ b"_text")), None) => {
+                first = Some((String::from_utf8_lossy(name).into_owned(), start));
+            }
+            _ => {}
         }
         line.clear();
     }
-    None
+    first
+}
+
+/// Bytes of `  01000000-02209987 : Kernel code`, which x86 has from `_text` to `_etext` (arch/x86/kernel/setup.c); `None`
+/// where addresses are hidden.
+fn length_of_code(iomem: &str) -> Option<u64> {
+    let line = iomem.lines().find_map(|line| line.trim().strip_suffix(" : Kernel code"))?;
+    let (first, last) = line.split_once('-')?;
+    let [first, last] = [first, last].map(|word| u64::from_str_radix(word, 16).ok());
+    let (first, last) = (first.filter(|&first| first != 0)?, last?);
+    last.checked_sub(first)?.checked_add(1)
+}
+
+/// A line of [`parse`] that is about the text. Only a few out of 200,000 are: look at the end before parsing the address.
+fn symbol(line: &[u8]) -> Option<(u64, &[u8])> {
+    line.ends_with(b"text").then(|| parse(line))?
 }
 
 /// `ffffffff81000000 T _stext`, or with a module in brackets behind it.
-fn symbol(line: &[u8]) -> Option<(u64, &[u8])> {
-    // Only a few lines out of 200,000 matter: look at the end before parsing the address.
-    if !line.ends_with(b"text") {
-        return None;
-    }
+fn parse(line: &[u8]) -> Option<(u64, &[u8])> {
     let mut words = line.split(|&byte| byte == b' ');
     let address = std::str::from_utf8(words.next()?).ok()?;
     let name = words.nth(1)?;
@@ -202,7 +239,33 @@ mod tests {
         let text = text_of(SYMBOLS.as_bytes()).unwrap();
         assert_eq!(text.symbol, "_stext");
         assert_eq!((text.start, text.end), (0xffff_ffff_8100_0000, 0xffff_ffff_8200_0000));
-        assert_eq!(start_of_text(SYMBOLS.as_bytes()), Some(text.start));
+        assert_eq!(first_of_text(SYMBOLS.as_bytes()), Some((text.symbol, text.start)));
+        // Head code lies below the text.
+        let apart = SYMBOLS.replace("ffffffff81000000 T _text", "ffffffff80ff0000 T _text");
+        let text = text_of(apart.as_bytes()).unwrap();
+        assert_eq!((text.symbol.as_str(), text.start), ("_text", 0xffff_ffff_80ff_0000));
+        assert_eq!(first_of_text(apart.as_bytes()), Some((text.symbol, text.start)));
+    }
+
+    #[test]
+    fn the_length_of_the_text_is_read_where_addresses_are_shown() {
+        let shown = "00001000-0009fbff : System RAM\n00100000-7fffffff : System RAM\n  \
+            01000000-02209987 : Kernel code\n  02400000-02dfffff : Kernel rodata\n";
+        assert_eq!(length_of_code(shown), Some(0x0120_9988));
+        assert_eq!(length_of_code("00000000-00000000 : Kernel code\n"), None);
+        assert_eq!(length_of_code("02-01 : Kernel code\n"), None);
+        assert_eq!(length_of_code("00001000-0009fbff : System RAM\n"), None);
+    }
+
+    /// Both ways, where this machine shows what they take.
+    #[test]
+    fn this_kernels_text_is_the_same_by_its_length() {
+        let machine = Machine::host();
+        let Some(by_length) = machine.kernel_text_by_length() else {
+            eprintln!("skipped: no addresses in /proc/iomem or /proc/kallsyms, or not x86-64");
+            return;
+        };
+        assert_eq!(Some(by_length), text_of(machine.kallsyms(1 << 16).unwrap()));
     }
 
     #[test]
@@ -210,10 +273,10 @@ mod tests {
         let hidden: String =
             SYMBOLS.lines().map(|line| format!("0000000000000000{}\n", &line[16..])).collect();
         assert_eq!(text_of(hidden.as_bytes()), None);
-        assert_eq!(start_of_text(hidden.as_bytes()), None);
+        assert_eq!(first_of_text(hidden.as_bytes()), None);
         assert_eq!(text_of(&b"ffffffff81000000 T _text\n"[..]), None);
         assert_eq!(text_of(&b""[..]), None);
-        assert_eq!(start_of_text(&b""[..]), None);
+        assert_eq!(first_of_text(&b""[..]), None);
     }
 
     #[test]

@@ -22,12 +22,24 @@ use crate::clock::monotonic_ns;
 use crate::error::RecorderError;
 use crate::tally::{IdIndex, RecordTally};
 
-/// Pairs of loops; the issue of the cost is known to a few per cent then.
-pub(crate) const PAIRS: usize = 15;
-/// Pairs that tell its size.
-pub(crate) const ROUGHLY: usize = 3;
-/// Nanoseconds of a loop without the event.
-const LOOP_NS: u64 = 30_000_000;
+/// How long the cost is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Effort {
+    /// Pairs of loops.
+    pairs: usize,
+    /// Nanoseconds of a loop without the event.
+    loop_ns: u64,
+}
+
+impl Effort {
+    /// Nearly a second: the cost is known to a few per cent.
+    pub(crate) const EXACT: Self = Self { pairs: 15, loop_ns: 30_000_000 };
+    /// A fifth of a second: its size is known.
+    pub(crate) const ROUGH: Self = Self { pairs: 3, loop_ns: 30_000_000 };
+    /// Thirty milliseconds: enough to tell a small cost from one that is too large.
+    pub(crate) const BRIEF: Self = Self { pairs: 3, loop_ns: 5_000_000 };
+}
+
 /// Samples per second while measuring: enough for the cost to stand out.
 const RATE_HZ: u64 = 20_000;
 /// Sideband has no part in the cost of a sample, and the loop has no children.
@@ -50,7 +62,7 @@ pub struct SamplingCost {
     pub pairs: usize,
 }
 
-/// Measures on the calling thread, for some 60 ms a pair of loops, what a sample of `request` costs.
+/// Measures on the calling thread what a sample of `request` costs.
 ///
 /// # Errors
 /// [`RecorderError`] if the event cannot be opened for this thread.
@@ -59,7 +71,7 @@ pub(crate) fn measure(
     machine: &Machine,
     topology: &Topology,
     request: &EventRequest,
-    pairs: usize,
+    effort: Effort,
 ) -> Result<Option<SamplingCost>, RecorderError> {
     let request = EventRequest {
         attr: at_rate(&request.attr, highest_rate(machine)),
@@ -72,9 +84,9 @@ pub(crate) fn measure(
     let scope = Scope::Threads(vec![tid]);
     let mut set = SamplingSet::open(kernel, machine, topology, &scope, vec![request], options)?;
     let Some(mut ring) = set.take_rings().pop() else { return Ok(None) };
-    let turns = turns_for(machine, LOOP_NS);
-    let mut costs = Vec::with_capacity(pairs);
-    for _ in 0..pairs {
+    let turns = turns_for(machine, effort.loop_ns);
+    let mut costs = Vec::with_capacity(effort.pairs);
+    for _ in 0..effort.pairs {
         let with_first = fastrand::bool();
         let mut with = None;
         if with_first {

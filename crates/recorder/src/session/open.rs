@@ -14,7 +14,7 @@ use super::{Session, Signals, budget, rate};
 use crate::attributes::{self, KernelFeatures};
 use crate::error::RecorderError;
 use crate::options::{RecordOptions, RingChoice};
-use crate::sampling_cost::{self, SamplingCost};
+use crate::sampling_cost::{self, Effort, SamplingCost};
 use crate::source::Source;
 
 /// Data area of a ring where the budget allows it: at 25 kHz and 48 bytes 1.7 s of samples, so that
@@ -67,11 +67,9 @@ impl<'a> Opening<'a> {
             None => attributes::requests(options, features)?,
         };
         let cost = sampling_cost(options, kernel, machine, topology, &requests)?;
-        rate::check(&requests, |request| match cost {
+        rate::check(&requests, |request, effort| match cost {
             Some(cost) => Ok(Some(cost)),
-            None => {
-                sampling_cost::measure(kernel, machine, topology, request, sampling_cost::ROUGHLY)
-            }
+            None => sampling_cost::measure(kernel, machine, topology, request, effort),
         })?;
         let budget = match options.budget {
             None => None,
@@ -142,9 +140,7 @@ fn sampling_cost(
         return Ok(None);
     }
     match requests.iter().find(|request| request.attr.sample > 0) {
-        Some(request) => {
-            sampling_cost::measure(kernel, machine, topology, request, sampling_cost::PAIRS)
-        }
+        Some(request) => sampling_cost::measure(kernel, machine, topology, request, Effort::EXACT),
         None => Ok(None),
     }
 }
