@@ -122,8 +122,6 @@ fn full_windows_and_hardware_counts_of_a_guest_with_a_pmu() {
         .arg("commands");
     let printed = succeeds(&mut lab);
     let asked = |dataset: &str, args: &[&str]| {
-        // An agent delivers samples, too.
-        fs::create_dir_all(path(dataset).join("v1/samples")).unwrap();
         let mut fleet = Command::new(env!("CARGO_BIN_EXE_pmuscope-fleet"));
         succeeds(fleet.arg("metrics").arg(path(dataset)).args(args))
     };

@@ -109,7 +109,7 @@ impl Compaction {
     /// If there is none, or another process is at it.
     pub fn open(root: &Path) -> Result<Self, CompactionError> {
         let dataset = Dataset::new(root);
-        if !["samples", "runs"].iter().any(|table| dataset.folder(table).is_dir()) {
+        if !TABLES.iter().any(|table| dataset.folder(table.name).is_dir()) {
             return Err(QueryError::NoDataset(root.into()).into());
         }
         let lock = Lock::take(root)?;

@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! cargo run --release --example measured_coverage -- 1000
+//! cargo run --release --example measured_coverage -- 1 DATASET    writes one fleet to a folder, where it stays
 //! ```
 //! Hosts have loads that differ by 65%. What a function, service or wait takes of the load differs from host to host by 5%, and
 //! cycles per instruction by 5% and with the load; misses differ by 30%; memory of a service by 65%, and the part of it that is
@@ -12,6 +13,7 @@
 #![allow(clippy::print_stdout)] // an example
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use pmuscope_dataset::{
@@ -385,14 +387,15 @@ fn main() -> Result<(), QueryError> {
     let mut random = Random(1);
     let mut fleets = CLASSES.map(|_| 0);
     let mut held: Values<[Tally; CLASSES.len()]> = Values::new();
+    let kept = std::env::args_os().nth(2).map(PathBuf::from);
     for _ in 0..fleets_asked() {
         let hosts = random.hosts();
         let Some(class) = class(hosts) else { continue };
         fleets[class] += 1;
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        write(&Dataset::new(folder.path()), hosts, &mut random);
-        std::fs::create_dir_all(folder.path().join("v1/samples")).expect("a folder");
-        let engine = Engine::open(&folder.path().into())?;
+        let temporary = tempfile::tempdir().expect("a temporary folder");
+        let folder = kept.as_deref().unwrap_or(temporary.path());
+        write(&Dataset::new(folder), hosts, &mut random);
+        let engine = Engine::open(&folder.into())?;
         for (what, interval) in asked(&engine, &known, hosts)? {
             let truth = truth[&what];
             held.entry(what).or_default()[class].add_interval(interval, truth);

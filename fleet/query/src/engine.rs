@@ -46,7 +46,7 @@ const END_OF_FILE: usize = 64 << 10;
 pub enum QueryError {
     /// There is no dataset.
     #[error(
-        "{0} holds no dataset: there is no folder v1/samples in it. Try: pmuscope fleet import --to {0} FILE"
+        "{0} holds no dataset: it has no tables, such as v1/samples. Try: pmuscope fleet import --to {0} FILE"
     )]
     NoDataset(DatasetLocation),
     /// An object store.

@@ -27,7 +27,7 @@ impl FoundDataset {
     /// Looks which tables a dataset has.
     ///
     /// # Errors
-    /// [`QueryError::NoDataset`] if it has neither samples nor runs; a store that does not answer.
+    /// [`QueryError::NoDataset`] if it has no table; a store that does not answer.
     pub fn find(location: &DatasetLocation) -> Result<Self, QueryError> {
         let (tables, store) = match location {
             DatasetLocation::Folder(_) => {
@@ -42,7 +42,7 @@ impl FoundDataset {
             }
         };
         let found = Self { location: location.clone(), tables, store };
-        if found.has("samples") || found.has("runs") {
+        if TABLES.iter().any(|table| found.has(table.name)) {
             Ok(found)
         } else {
             Err(QueryError::NoDataset(location.clone()))

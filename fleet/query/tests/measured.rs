@@ -87,7 +87,6 @@ fn fleet(hosts: i64) -> (tempfile::TempDir, Engine) {
         let rows = Rows { counts, intervals, ..Rows::default() };
         dataset.write_all(rows, Timestamp(DAY), &name).unwrap();
     }
-    std::fs::create_dir_all(folder.path().join("v1/samples")).unwrap();
     let engine = Engine::open(&folder.path().into()).unwrap();
     (folder, engine)
 }
@@ -208,7 +207,6 @@ fn locality_is_by_service_or_host_and_the_most_remote_comes_first() {
         let rows = Rows { locality, intervals, hosts, ..Rows::default() };
         dataset.write_all(rows, Timestamp(DAY), &name).unwrap();
     }
-    std::fs::create_dir_all(folder.path().join("v1/samples")).unwrap();
     let engine = Engine::open(&folder.path().into()).unwrap();
     select(&engine, LOCALITY_EVENT);
     let found = locality(&engine, &[ShareBy::Service], 10).unwrap();
