@@ -51,11 +51,12 @@ fn merge((a, of_a): Merged, (b, of_b): Merged) -> Merged {
 const NONE: StackId = StackId::MAX;
 
 fn merge_two(a: &Stacks, b: &Stacks) -> (Stacks, [Vec<StackId>; 2]) {
-    let mut merged = Stacks::default();
+    let mut merged = Stacks::with_capacity(a.len().max(b.len()));
     let mut places = [vec![Stacks::ROOT; a.len()], vec![Stacks::ROOT; b.len()]];
     let (mut a, mut b) = (Children::new(a), Children::new(b));
     // What each merged stack is in either tree.
-    let mut parts: Vec<[StackId; 2]> = vec![[Stacks::ROOT; 2]];
+    let mut parts: Vec<[StackId; 2]> = Vec::with_capacity(a.stacks.len().max(b.stacks.len()));
+    parts.push([Stacks::ROOT; 2]);
     let mut parent = 0;
     while let Some(&[in_a, in_b]) = parts.get(parent) {
         // Children come in the order of their parents in all three trees.

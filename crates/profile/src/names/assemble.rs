@@ -150,11 +150,12 @@ fn chained(counts: &mut [Counts]) -> Option<(Stacks, Vec<Vec<u32>>)> {
 
 /// One tree of the stacks of several, and the numbers of each in it.
 fn merged(own: Vec<(Stacks, Vec<u32>)>) -> (Stacks, Vec<Vec<u32>>) {
-    let (trees, mut numbers): (Vec<Stacks>, Vec<Vec<u32>>) = own.into_iter().unzip();
+    let (trees, numbers): (Vec<Stacks>, Vec<Vec<u32>>) = own.into_iter().unzip();
     let (stacks, places) = merge_all(trees);
-    for (numbers, places) in numbers.iter_mut().zip(places) {
+    let numbers = in_parallel(numbers.into_iter().zip(places), |(mut numbers, places)| {
         numbers.iter_mut().for_each(|number| *number = places[*number as usize]);
-    }
+        numbers
+    });
     (stacks, numbers)
 }
 

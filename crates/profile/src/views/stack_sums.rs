@@ -16,6 +16,9 @@ use std::ops::Range;
 use super::Sums;
 use crate::aggregate::{StackId, Stacks};
 
+/// There are sums of a good part of all stacks where those of one in this many are given.
+const DENSE: usize = 8;
+
 /// A tree of stacks, level by level; the callees of one are next to each other.
 #[derive(Debug)]
 pub(crate) struct StackSums {
@@ -30,9 +33,13 @@ impl StackSums {
     /// The empty stack, which is there if anything is.
     pub(crate) const ROOT: u32 = 0;
 
-    /// Of sums of stacks, in any order and each as often as wanted.
+    /// Of sums of stacks, in any order and each as often as wanted. Where there are sums of a good part of all stacks, the
+    /// queues are of no use: one pass over all stacks from the last to the first gives each sum to the caller.
     pub(crate) fn new(stacks: &Stacks, mut own: Vec<(StackId, Sums)>) -> Self {
         let Some((order, rank)) = stacks.levels() else {
+            if own.len() * DENSE >= stacks.len() {
+                return Self::of_most(stacks, &own);
+            }
             if !own.is_sorted_by_key(|(stack, _)| *stack) {
                 own.sort_unstable_by_key(|(stack, _)| *stack);
             }
@@ -44,6 +51,29 @@ impl StackSums {
         let mut sums = Self::of_levels(own, parent);
         sums.stacks.iter_mut().for_each(|stack| *stack = order[*stack as usize]);
         sums
+    }
+
+    fn of_most(stacks: &Stacks, own: &[(StackId, Sums)]) -> Self {
+        let mut totals: Vec<Sums> = vec![Sums::default(); stacks.len()];
+        let mut is_there = vec![false; stacks.len()];
+        for &(stack, sums) in own {
+            totals[stack as usize].add(sums);
+            is_there[stack as usize] = true;
+        }
+        for stack in (1..stacks.len()).rev().filter(|_| !own.is_empty()) {
+            let Some(caller) = stacks.parent(stack as StackId).filter(|_| is_there[stack]) else {
+                continue;
+            };
+            let sums = totals[stack];
+            totals[caller as usize].add(sums);
+            is_there[caller as usize] = true;
+        }
+        let mut there = is_there.iter().copied();
+        totals.retain(|_| there.next().unwrap_or_default());
+        let stacks_there = (0..).zip(&is_there).filter(|(_, is_there)| **is_there);
+        let there: Vec<StackId> = stacks_there.map(|(stack, _)| stack).collect();
+        let callees = callees(&there, |stack| stacks.parent(stack));
+        Self { stacks: there, totals, callees }
     }
 
     /// `own` is in order, and so are callers of what is in order.
