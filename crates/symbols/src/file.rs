@@ -130,7 +130,7 @@ fn from_tables(
     let mut symbols = vec![None; addresses.len()];
     let full = |image: &Image, symbols: &mut Vec<Option<Symbol>>, demangler: &mut Demangler| {
         let Ok(elf) = image.elf() else { return false };
-        let table = SymbolTable::of_symtab(&elf);
+        let table = SymbolTable::of_symtab_at(&elf, addresses);
         fill(&table, addresses, symbols, demangler);
         !table.is_empty()
     };

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use object::read::{Object as _, ObjectSection as _, ObjectSymbol};
 use object::{SectionFlags, SymbolKind, SymbolSection, elf};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Index for "no function here".
 const NONE: u32 = u32::MAX;
@@ -40,12 +40,32 @@ pub(crate) struct SymbolTable<'data> {
     entries: Vec<FunctionSymbol<'data>>,
     /// All names of equal rank, in the order of the table, of those that have several.
     aliases: FxHashMap<u32, Vec<&'data [u8]>>,
+    /// Whether the file has any, though perhaps none that was asked for.
+    has_any: bool,
 }
 
 impl<'data> SymbolTable<'data> {
     /// The full symbol table of `file` (`.symtab`).
     pub(crate) fn of_symtab(file: &object::File<'data>) -> Self {
         Self::new(collect(file, file.symbols(), Contents::Code))
+    }
+
+    /// As much of the full symbol table of `file` as [`SymbolTable::get`] needs for these addresses. To put all symbols of a
+    /// program with half a million in order takes ten times as long as to look through them.
+    pub(crate) fn of_symtab_at(file: &object::File<'data>, addresses: &[Option<u64>]) -> Self {
+        let mut wanted = Wanted::new(addresses.iter().copied().flatten());
+        let mut has_any = false;
+        let limits = Limits::of(file, Contents::Code);
+        for symbol in file.symbols() {
+            let Some(span) = limits.span(&symbol) else { continue };
+            if (!has_any || wanted.is_new(&span)) && limits.name(&symbol).is_some() {
+                has_any = true;
+                wanted.note(&span);
+            }
+        }
+        let starts = wanted.starts();
+        let symbols = limits.collect(file.symbols(), |span| starts.contains(&span.start));
+        Self { has_any, ..Self::new(symbols) }
     }
 
     /// Variables of the full symbol table of `file`.
@@ -80,11 +100,13 @@ impl<'data> SymbolTable<'data> {
             next = entry.start;
         }
         let (starts, owners) = flatten(&entries);
-        Self { starts, owners, entries, aliases }
+        let has_any = !entries.is_empty();
+        Self { starts, owners, entries, aliases, has_any }
     }
 
+    /// Whether the file has no functions.
     pub(crate) fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        !self.has_any
     }
 
     /// Number of the function at `address`.
@@ -177,44 +199,136 @@ fn collect<'data: 'file, 'file, Symbol>(
 where
     Symbol: ObjectSymbol<'data>,
 {
-    // By number of the section: where those of these contents end.
-    let mut limits: Vec<Option<u64>> = Vec::new();
-    for section in file.sections() {
-        let SectionFlags::Elf { sh_flags, .. } = section.flags() else { continue };
-        let index = section.index().0;
-        let is_code = sh_flags.contains(elf::SHF_EXECINSTR);
-        let is_data = sh_flags.contains(elf::SHF_ALLOC) && !is_code;
-        if (of == Contents::Code && is_code) || (of == Contents::Data && is_data) {
-            limits.resize(limits.len().max(index + 1), None);
-            limits[index] = section.address().checked_add(section.size());
+    Limits::of(file, of).collect(symbols, |_| true)
+}
+
+/// Where a symbol begins and ends, and where its section ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Span {
+    start: u64,
+    end: u64,
+    limit: u64,
+}
+
+/// Which symbols of a file are looked for.
+struct Limits {
+    of: Contents,
+    /// By number of the section: where those of these contents end.
+    ends: Vec<Option<u64>>,
+}
+
+impl Limits {
+    fn of(file: &object::File<'_>, of: Contents) -> Self {
+        let mut ends: Vec<Option<u64>> = Vec::new();
+        for section in file.sections() {
+            let SectionFlags::Elf { sh_flags, .. } = section.flags() else { continue };
+            let index = section.index().0;
+            let is_code = sh_flags.contains(elf::SHF_EXECINSTR);
+            let is_data = sh_flags.contains(elf::SHF_ALLOC) && !is_code;
+            if (of == Contents::Code && is_code) || (of == Contents::Data && is_data) {
+                ends.resize(ends.len().max(index + 1), None);
+                ends[index] = section.address().checked_add(section.size());
+            }
+        }
+        Self { of, ends }
+    }
+
+    /// Where a symbol lies, if that is in a section of these contents.
+    fn span<'data>(&self, symbol: &impl ObjectSymbol<'data>) -> Option<Span> {
+        let SymbolSection::Section(section) = symbol.section() else { return None };
+        let limit = self.ends.get(section.0).copied().flatten()?;
+        let start = symbol.address();
+        let end = start.saturating_add(symbol.size());
+        (start < limit).then_some(Span { start, end, limit })
+    }
+
+    /// The name of a symbol, if it is of these contents.
+    fn name<'data>(&self, symbol: &impl ObjectSymbol<'data>) -> Option<&'data [u8]> {
+        let kind = symbol.kind();
+        let is_label = (self.of, kind) == (Contents::Code, SymbolKind::Unknown);
+        let is_it = match self.of {
+            Contents::Code => kind == SymbolKind::Text,
+            Contents::Data => kind == SymbolKind::Data,
+        };
+        if !is_it && !is_label {
+            return None;
+        }
+        let name = symbol.name_bytes().ok().filter(|name| !name.is_empty())?;
+        // Labels; those with a dollar sign tell ARM's disassemblers code from data.
+        (is_it || !name.starts_with(b"$") && !name.starts_with(b".L")).then_some(name)
+    }
+
+    /// Symbols whose place is `wanted`.
+    fn collect<'data, Symbol: ObjectSymbol<'data>>(
+        &self,
+        symbols: impl Iterator<Item = Symbol>,
+        wanted: impl Fn(&Span) -> bool,
+    ) -> Vec<FunctionSymbol<'data>> {
+        (0_u32..)
+            .zip(symbols)
+            .filter_map(|(order, symbol)| {
+                let span = self.span(&symbol).filter(&wanted)?;
+                let name = self.name(&symbol)?;
+                let Span { start, end, limit } = span;
+                let (weak, local) = (symbol.is_weak(), symbol.is_local());
+                Some(FunctionSymbol { start, end, limit, weak, local, name, order })
+            })
+            .collect()
+    }
+}
+
+/// Finds out which symbols decide what some addresses lie in: those that end after an address, and the last one that begins at
+/// it or before, since what has no size ends there. Of symbols that begin at one place all do.
+///
+/// ```text
+///  symbols     aaaaaaaaaaaaaaaaaaaaaaa     bb   cc        d (no size)
+///  address                  ▲                         ▲
+///  wanted      a (ends after it)               cc, d: the last before each
+/// ```
+struct Wanted {
+    /// In order.
+    addresses: Vec<u64>,
+    /// For each address the last start met so far that is not before the address in front of it.
+    before: Vec<Option<u64>>,
+    /// Of what ends after an address.
+    around: FxHashSet<u64>,
+}
+
+impl Wanted {
+    fn new(addresses: impl Iterator<Item = u64>) -> Self {
+        let mut addresses: Vec<u64> = addresses.collect();
+        addresses.sort_unstable();
+        addresses.dedup();
+        Self { before: vec![None; addresses.len()], around: FxHashSet::default(), addresses }
+    }
+
+    /// Whether a symbol would change anything.
+    fn is_new(&self, span: &Span) -> bool {
+        let next = self.addresses.partition_point(|&address| address < span.start);
+        self.addresses
+            .get(next)
+            .is_some_and(|&next_one| next_one < span.end || self.before[next] < Some(span.start))
+    }
+
+    fn note(&mut self, span: &Span) {
+        let next = self.addresses.partition_point(|&address| address < span.start);
+        let Some(&address) = self.addresses.get(next) else { return };
+        self.before[next] = self.before[next].max(Some(span.start));
+        if address < span.end {
+            self.around.insert(span.start);
         }
     }
-    (0_u32..)
-        .zip(symbols)
-        .filter_map(|(order, symbol)| {
-            let SymbolSection::Section(section) = symbol.section() else { return None };
-            let limit = limits.get(section.0).copied().flatten()?;
-            let name = symbol.name_bytes().ok().filter(|name| !name.is_empty())?;
-            match (of, symbol.kind()) {
-                (Contents::Code, SymbolKind::Text) | (Contents::Data, SymbolKind::Data) => {}
-                // Labels; those with a dollar sign tell ARM's disassemblers code from data.
-                (Contents::Code, SymbolKind::Unknown)
-                    if !name.starts_with(b"$") && !name.starts_with(b".L") => {}
-                _ => return None,
-            }
-            let start = symbol.address();
-            Some(FunctionSymbol {
-                start,
-                end: start.saturating_add(symbol.size()),
-                limit,
-                weak: symbol.is_weak(),
-                local: symbol.is_local(),
-                name,
-                order,
-            })
-        })
-        .filter(|entry| entry.start < entry.limit)
-        .collect()
+
+    /// Where the symbols begin that are wanted.
+    fn starts(self) -> FxHashSet<u64> {
+        let Self { before, mut around, .. } = self;
+        let mut last = None;
+        for start in before {
+            last = last.max(start);
+            around.extend(last);
+        }
+        around
+    }
 }
 
 #[cfg(test)]
@@ -289,6 +403,39 @@ mod tests {
                 prop_assert_eq!(table.get(address).map(|number| table.names(number)[0]), expected);
             }
             prop_assert!(table.starts.is_sorted());
+        }
+
+        /// Of all symbols those that are wanted say the same, whatever overlaps, has no size or has several names.
+        #[test]
+        fn what_is_wanted_for_some_addresses_is_enough(
+            spans in proptest::collection::vec((0_u64..60, 0_u64..30, any::<bool>()), 0..40),
+            addresses in proptest::collection::vec(0_u64..100, 0..6),
+        ) {
+            let names: Vec<String> = (0..spans.len()).map(|number| format!("f{number}")).collect();
+            let all: Vec<FunctionSymbol<'_>> = spans
+                .iter()
+                .zip(names.iter().zip(0..))
+                .map(|(&(start, size, weak), (name, order))| {
+                    let name = name.as_bytes();
+                    FunctionSymbol { name, order, weak, limit: 95, ..entry(start, size, "") }
+                })
+                .collect();
+            let mut wanted = Wanted::new(addresses.iter().copied());
+            for &FunctionSymbol { start, end, limit, .. } in &all {
+                let span = Span { start, end, limit };
+                if wanted.is_new(&span) {
+                    wanted.note(&span);
+                }
+            }
+            let starts = wanted.starts();
+            let some = all.iter().filter(|entry| starts.contains(&entry.start)).copied().collect();
+            let (all, some) = (SymbolTable::new(all), SymbolTable::new(some));
+            let names = |table: &SymbolTable<'_>, address| {
+                table.get(address).map(|number| table.names(number).iter().map(|name| name.to_vec()).collect::<Vec<_>>())
+            };
+            for &address in &addresses {
+                prop_assert_eq!(names(&some, address), names(&all, address), "{}", address);
+            }
         }
 
         #[test]
