@@ -48,7 +48,7 @@ pub fn write(source: &Source<'_>, out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn write_with(source: &Source<'_>, most: usize, out: &mut dyn Write) -> io::Result<()> {
-    let mut out = GzipWriter::new(out);
+    let mut out = GzipWriter::new(out, 6)?;
     serde_json::to_writer(&mut out, &Profile::new(source, most))?;
     out.finish().map(drop)
 }
