@@ -121,12 +121,14 @@ impl Stacks {
     }
 
     /// The caller of a stack; `None` of the root.
+    #[inline]
     #[must_use]
     pub fn parent(&self, stack: StackId) -> Option<StackId> {
         (stack != Self::ROOT).then(|| self.nodes[stack as usize].parent)
     }
 
     /// The innermost frame of a stack; `None` of the root.
+    #[inline]
     #[must_use]
     pub fn frame(&self, stack: StackId) -> Option<FrameId> {
         (stack != Self::ROOT).then(|| self.nodes[stack as usize].frame)

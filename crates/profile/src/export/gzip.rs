@@ -1,46 +1,94 @@
-//! gzip (RFC 1952) on all CPUs: blocks are compressed apart and written in order as one stream.
+//! gzip (RFC 1952) on all CPUs: blocks are compressed separately and written in order as one stream.
 //!
 //! ```text
 //!  header │ block │ block │ block │ … │ end │ CRC-32, length        a block ends at a byte (a sync flush)
 //! ```
-//! Blocks do not refer to one another, so any reader of gzip takes them for one: viewers in browsers read no further than the
+//! Blocks do not refer to one another, so every gzip reader sees one member: viewers in browsers stop at the end of the
 //! first member of a file.
 
 use std::io::{self, Write};
+use std::sync::{Mutex, PoisonError};
 
 use flate2::{Compress, Compression, Crc, FlushCompress, Status};
 
 use crate::pool::{available_threads, in_parallel};
 
-/// Bytes that are compressed apart: several windows (32 KiB), so that little is lost where each begins anew.
-const BLOCK: usize = 512 << 10;
-/// Magic number, deflate, a comment follows, no time, no flags, no operating system; and the comment. It says whose file it is:
-/// an output replaces only files of its own kind.
+/// Size of a block in bytes, before compression, where the writer divides the text: several windows (32 KiB), so that
+/// little is lost at the start of each.
+pub(super) const BLOCK: usize = 512 << 10;
+/// Magic number, deflate, a comment follows, no time, no flags, no operating system; and the comment, which names the
+/// program: an output replaces only files of its own kind.
 const HEADER: &[u8] = b"\x1f\x8b\x08\x10\0\0\0\0\0\xffpmuscope\0";
+/// Blocks per CPU that are compressed before they are written.
+const BLOCKS_PER_CPU: usize = 8;
 
-/// What is written to it goes on compressed.
+/// Compresses what is written to it.
 #[derive(Debug)]
 pub(super) struct GzipWriter<W> {
     out: W,
+    level: u32,
     waiting: Vec<u8>,
     /// Bytes that are compressed at a time.
     batch: usize,
     crc: Crc,
-    has_begun: bool,
+    idle: IdleWorkers,
+}
+
+/// A compressed block, with the CRC of its text.
+struct GzipBlock {
+    bytes: Vec<u8>,
+    crc: Crc,
 }
 
 impl<W: Write> GzipWriter<W> {
-    pub(super) fn new(out: W) -> Self {
+    /// Writes the header; `level` is that of deflate, 1 (fast) to 9 (small).
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub(super) fn new(mut out: W, level: u32) -> io::Result<Self> {
+        out.write_all(HEADER)?;
         let batch = BLOCK * available_threads().clamp(1, 16);
-        let waiting = Vec::with_capacity(batch);
-        Self { out, waiting, batch, crc: Crc::new(), has_begun: false }
+        let (waiting, crc) = (Vec::new(), Crc::new());
+        Ok(Self { out, level, waiting, batch, crc, idle: IdleWorkers::default() })
+    }
+
+    /// Writes a block for each item: `render` appends its text. Blocks are rendered and compressed on all CPUs, and
+    /// only a few per CPU are in memory at a time.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub(super) fn write_blocks<T: Send>(
+        &mut self,
+        items: impl IntoIterator<Item = T>,
+        render: impl Fn(T, &mut Vec<u8>) + Sync,
+    ) -> io::Result<()> {
+        self.write_waiting()?;
+        let mut items = items.into_iter();
+        loop {
+            let at_once: Vec<T> =
+                items.by_ref().take(BLOCKS_PER_CPU * available_threads()).collect();
+            if at_once.is_empty() {
+                return Ok(());
+            }
+            let blocks = in_parallel(at_once, |item| {
+                self.idle.with(|worker| {
+                    worker.text.clear();
+                    render(item, &mut worker.text);
+                    worker.compressed(self.level)
+                })
+            });
+            self.write_compressed(blocks)?;
+        }
     }
 
     /// Writes what is left.
+    ///
+    /// # Errors
+    /// Those of the output.
     pub(super) fn finish(mut self) -> io::Result<W> {
         self.write_waiting()?;
         let mut end = Vec::new();
-        compress(&[], FlushCompress::Finish, &mut end)?;
+        deflate(&mut compressor(self.level), &[], FlushCompress::Finish, &mut end)?;
         end.extend(self.crc.sum().to_le_bytes());
         // Modulo 2^32.
         end.extend(self.crc.amount().to_le_bytes());
@@ -50,16 +98,21 @@ impl<W: Write> GzipWriter<W> {
     }
 
     fn write_waiting(&mut self) -> io::Result<()> {
-        if !std::mem::replace(&mut self.has_begun, true) {
-            self.out.write_all(HEADER)?;
-        }
-        self.crc.update(&self.waiting);
-        let blocks = in_parallel(self.waiting.chunks(BLOCK), |block| {
-            let mut made = Vec::with_capacity(block.len() / 3);
-            compress(block, FlushCompress::Sync, &mut made).map(|()| made)
+        let waiting = std::mem::take(&mut self.waiting);
+        let blocks = in_parallel(waiting.chunks(BLOCK), |text| {
+            self.idle.with(|worker| worker.compress(text, self.level))
         });
+        self.waiting = waiting;
         self.waiting.clear();
-        blocks.into_iter().try_for_each(|block| self.out.write_all(&block?))
+        self.write_compressed(blocks)
+    }
+
+    fn write_compressed(&mut self, blocks: Vec<io::Result<GzipBlock>>) -> io::Result<()> {
+        blocks.into_iter().try_for_each(|block| {
+            let GzipBlock { bytes, crc } = block?;
+            self.crc.combine(&crc);
+            self.out.write_all(&bytes)
+        })
     }
 }
 
@@ -73,15 +126,68 @@ impl<W: Write> Write for GzipWriter<W> {
         Ok(taken)
     }
 
-    /// What waits is not written before it is worth it: every flush costs the reader bytes.
+    /// Does nothing: a flush costs the reader bytes, so text waits until a block is full.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
 }
 
+/// Buffers of the threads that compress, which are used again for the next block.
+#[derive(Debug, Default)]
+struct IdleWorkers(Mutex<Vec<Worker>>);
+
+/// What a thread needs to make a block.
+#[derive(Debug, Default)]
+struct Worker {
+    text: Vec<u8>,
+    compress: Option<Compress>,
+}
+
+impl IdleWorkers {
+    /// Hands out the buffers of a thread that is done, or new ones.
+    fn with<R>(&self, work: impl FnOnce(&mut Worker) -> R) -> R {
+        let free = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let idle = free().pop();
+        let mut worker = idle.unwrap_or_default();
+        let result = work(&mut worker);
+        free().push(worker);
+        result
+    }
+}
+
+impl Worker {
+    /// Compresses its text.
+    fn compressed(&mut self, level: u32) -> io::Result<GzipBlock> {
+        let text = std::mem::take(&mut self.text);
+        let block = self.compress(&text, level);
+        self.text = text;
+        block
+    }
+
+    fn compress(&mut self, text: &[u8], level: u32) -> io::Result<GzipBlock> {
+        let compress = self.compress.get_or_insert_with(|| compressor(level));
+        compress.reset();
+        let mut bytes = Vec::with_capacity(text.len() / 4);
+        deflate(compress, text, FlushCompress::Sync, &mut bytes)?;
+        // Blocks wait for those before them.
+        bytes.shrink_to_fit();
+        let mut crc = Crc::new();
+        crc.update(text);
+        Ok(GzipBlock { bytes, crc })
+    }
+}
+
+fn compressor(level: u32) -> Compress {
+    Compress::new(Compression::new(level), false)
+}
+
 /// Appends all of a block to `to`, raw deflate (RFC 1951).
-fn compress(block: &[u8], flush: FlushCompress, to: &mut Vec<u8>) -> io::Result<()> {
-    let mut compress = Compress::new(Compression::default(), false);
+fn deflate(
+    compress: &mut Compress,
+    block: &[u8],
+    flush: FlushCompress,
+    to: &mut Vec<u8>,
+) -> io::Result<()> {
     loop {
         // Room for what a block may grow by, and for the flush.
         to.reserve(block.len() / 8 + 64);
@@ -108,20 +214,30 @@ mod tests {
     use proptest::prelude::*;
 
     fn compressed(pieces: &[Vec<u8>]) -> Vec<u8> {
-        let mut out = GzipWriter::new(Vec::new());
+        let mut out = GzipWriter::new(Vec::new(), 6).unwrap();
         pieces.iter().for_each(|piece| out.write_all(piece).unwrap());
         out.finish().unwrap()
     }
 
     fn check(pieces: &[Vec<u8>]) {
-        let made = compressed(pieces);
-        let mut reader = flate2::bufread::GzDecoder::new(&made[..]);
+        check_read(&compressed(pieces), &pieces.concat());
+        // The same in blocks, between texts.
+        let mut out = GzipWriter::new(Vec::new(), 3).unwrap();
+        out.write_all(b"first").unwrap();
+        out.write_blocks(pieces, |piece, to| to.extend_from_slice(piece)).unwrap();
+        out.write_all(b"last").unwrap();
+        let all = [&b"first"[..], &pieces.concat(), b"last"].concat();
+        check_read(&out.finish().unwrap(), &all);
+    }
+
+    fn check_read(made: &[u8], text: &[u8]) {
+        let mut reader = flate2::bufread::GzDecoder::new(made);
         let mut read = Vec::new();
         reader.read_to_end(&mut read).unwrap();
         assert_eq!(reader.header().unwrap().comment(), Some(&b"pmuscope"[..]));
-        // One member, and nothing behind it.
+        // One member, and nothing after it.
         assert!(reader.into_inner().is_empty());
-        assert!(read == pieces.concat(), "{} bytes came back", read.len());
+        assert!(read == text, "{} bytes came back", read.len());
     }
 
     proptest! {

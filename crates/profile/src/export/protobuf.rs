@@ -28,7 +28,7 @@ impl Message {
 
     /// Text or a message; empty ones too, which count in lists.
     pub(super) fn bytes(&mut self, field: u64, bytes: &[u8]) -> &mut Self {
-        self.varint(field << 3 | BYTES).varint(bytes.len() as u64);
+        push_head(&mut self.0, field, bytes.len());
         self.0.extend_from_slice(bytes);
         self
     }
@@ -51,12 +51,8 @@ impl Message {
         if list.0.is_empty() { self } else { self.bytes(field, &list.0) }
     }
 
-    fn varint(&mut self, mut value: u64) -> &mut Self {
-        while value >= 0x80 {
-            self.0.push(value as u8 | 0x80);
-            value >>= 7;
-        }
-        self.0.push(value as u8);
+    fn varint(&mut self, value: u64) -> &mut Self {
+        push_varint(&mut self.0, value);
         self
     }
 
@@ -64,6 +60,29 @@ impl Message {
     pub(super) fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.0)
     }
+}
+
+/// Appends a number, seven bits a byte, the lowest first.
+#[inline]
+pub(super) fn push_varint(to: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        to.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    to.push(value as u8);
+}
+
+/// Bytes that [`push_varint`] appends.
+#[inline]
+pub(super) fn varint_length(value: u64) -> usize {
+    (64 - (value | 1).leading_zeros()).div_ceil(7) as usize
+}
+
+/// Appends the head of a text, of packed numbers or of a message: the bytes, whose number is given, come next.
+#[inline]
+pub(super) fn push_head(to: &mut Vec<u8>, field: u64, length: usize) {
+    push_varint(to, field << 3 | BYTES);
+    push_varint(to, length as u64);
 }
 
 #[cfg(test)]
@@ -81,6 +100,17 @@ mod tests {
         assert_eq!(Message::default().message(3, &inner).take(), [0x1a, 0x03, 0x08, 0x96, 0x01]);
         let packed = [0x32, 0x06, 0x03, 0x8e, 0x02, 0x9e, 0xa7, 0x05];
         assert_eq!(Message::default().packed(6, [3, 270, 86_942]).take(), packed);
+    }
+
+    #[test]
+    fn lengths_are_those_of_the_bytes() {
+        for shift in 0..64 {
+            for value in [1_u64 << shift, (1 << shift) - 1, u64::MAX >> shift] {
+                let mut bytes = Vec::new();
+                push_varint(&mut bytes, value);
+                assert_eq!(varint_length(value), bytes.len(), "{value}");
+            }
+        }
     }
 
     #[test]

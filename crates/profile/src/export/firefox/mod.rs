@@ -12,6 +12,7 @@
 //! evenly over it. The weight of a sample is what shares are made of: units of the event where
 //! samples carry their period, else the number of samples.
 
+mod columns;
 mod tables;
 mod thread;
 
@@ -20,14 +21,13 @@ use std::io::{self, Write};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-use crate::aggregate::{StackId, TaskId};
+use crate::aggregate::{SampleCell, StackId, TaskId};
 use crate::pool::in_parallel;
 
 use super::gzip::GzipWriter;
 use super::{About, ExportedEvent, Source};
 
-use tables::{Libs, Strings};
-use thread::{FirefoxThread, StackIds};
+use tables::SharedNumbers;
 
 /// The version of the processed format that is written; the viewer reads it and all older ones.
 pub const FORMAT_VERSION: u32 = 58;
@@ -35,6 +35,11 @@ pub const FORMAT_VERSION: u32 = 58;
 const GECKO_VERSION: u32 = 32;
 /// More samples than this make the viewer slow: then neighboring blocks of time are merged.
 const MOST_SAMPLES: usize = 500_000;
+/// Samples that are made into tables at a time, as far as they are of several threads: with all that they point to, each
+/// takes some 100 bytes.
+const AT_ONCE: usize = 100_000;
+/// The level of deflate: two thirds of the time of the default, 6, for 2% more bytes.
+const LEVEL: u32 = 3;
 /// Threads that are shown at first; the others are behind the menu of tracks.
 const SHOWN_THREADS: usize = 15;
 
@@ -48,18 +53,54 @@ pub fn write(source: &Source<'_>, out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn write_with(source: &Source<'_>, most: usize, out: &mut dyn Write) -> io::Result<()> {
-    let mut out = GzipWriter::new(out);
-    serde_json::to_writer(&mut out, &Profile::new(source, most))?;
+    let time = Time::new(source, most);
+    let mut threads = threads(source, time);
+    let shared = SharedNumbers::new(source, &threads);
+    let head = ProfileHead {
+        meta: Meta::new(source, shown(&threads)),
+        libs: shared.libs(),
+        pages: [],
+        shared: shared.tables(),
+    };
+    let mut out = GzipWriter::new(out, LEVEL)?;
+    let mut text = serde_json::to_vec(&head)?;
+    // The object goes on with the threads.
+    text.pop();
+    out.write_all(&text)?;
+    drop((head, text));
+    let mut before = ",\"threads\":[";
+    while !threads.is_empty() {
+        let now: Vec<Of<'_>> = threads.drain(..at_once(&threads)).collect();
+        let texts = in_parallel(now, |of| thread::text(source, &of, time, &shared));
+        let mut pieces = Vec::new();
+        for text in texts {
+            pieces.push(columns::Pieces::from(before));
+            pieces.push(text?);
+            before = ",";
+        }
+        columns::write(&pieces, &mut out)?;
+    }
+    out.write_all(if before == "," { b"]}" } else { b",\"threads\":[]}" })?;
     out.finish().map(drop)
 }
 
+/// Number of threads whose samples are made into tables at a time.
+fn at_once(threads: &[Of<'_>]) -> usize {
+    let mut samples = 0;
+    let fits = |of: &&Of<'_>| {
+        samples += of.by_block.len();
+        samples <= AT_ONCE
+    };
+    threads.iter().take_while(fits).count().max(1)
+}
+
+/// All of a profile but its threads.
 #[derive(Serialize)]
-struct Profile {
+struct ProfileHead<'a> {
     meta: Meta,
     libs: Vec<tables::Lib>,
     pages: [(); 0],
-    shared: tables::SharedTables,
-    threads: Vec<FirefoxThread>,
+    shared: tables::SharedTables<'a>,
 }
 
 /// Blocks of time as samples of the profile have them.
@@ -71,44 +112,40 @@ struct Time {
     shift: u32,
 }
 
-impl Profile {
+impl Time {
     fn new(source: &Source<'_>, most: usize) -> Self {
         let shift = merging(source, most);
-        let timeline = source.counts.timeline;
-        let time = Time { block_ms: timeline.block_ns as f64 / 1e6 * f64::from(1 << shift), shift };
-        let mut strings = Strings::default();
-        let mut libs = Libs::new(source);
-        let mut threads = Vec::new();
-        let mut stacks = StackIds::new(source);
-        let mains: FxHashMap<i32, TaskId> = (0..)
-            .zip(&source.counts.tasks)
-            .filter(|(_, task)| task.pid == task.tid)
-            .filter_map(|(id, task)| Some((task.pid?, id)))
-            .collect();
-        for event in &source.events {
-            for (task, by_block) in tasks(source, event, time.shift) {
-                let of = Of { event, task, process: process(source, &mains, task), by_block };
-                threads.push(FirefoxThread::new(
-                    source,
-                    &of,
-                    time,
-                    &mut stacks,
-                    &mut libs,
-                    &mut strings,
-                ));
-            }
-        }
-        let mut by_weight: Vec<usize> = (0..threads.len()).collect();
-        by_weight.sort_by_key(|&at| std::cmp::Reverse(threads[at].weight()));
-        by_weight.truncate(SHOWN_THREADS);
-        Self {
-            meta: Meta::new(source, by_weight),
-            libs: libs.list(),
-            pages: [],
-            shared: strings.shared(),
-            threads,
-        }
+        let block_ms = source.counts.timeline.block_ns as f64 / 1e6 * f64::from(1 << shift);
+        Self { block_ms, shift }
     }
+}
+
+/// Threads of the profile: events in their order, the threads of each in the order of their processes.
+fn threads<'a>(source: &'a Source<'_>, time: Time) -> Vec<Of<'a>> {
+    let mains: FxHashMap<i32, TaskId> = (0..)
+        .zip(&source.counts.tasks)
+        .filter(|(_, task)| task.pid == task.tid)
+        .filter_map(|(id, task)| Some((task.pid?, id)))
+        .collect();
+    let of_event = |event: &'a ExportedEvent| {
+        let process = |task| process(source, &mains, task);
+        let threads = tasks(source, event, time.shift).into_iter();
+        threads
+            .map(|(task, by_block)| Of { event, task, process: process(task), by_block })
+            .collect::<Vec<_>>()
+    };
+    source.events.iter().flat_map(of_event).collect()
+}
+
+/// Numbers of the threads that are shown at first: those with the largest weights.
+fn shown(threads: &[Of<'_>]) -> Vec<usize> {
+    let weight = |of: &Of<'_>| {
+        of.by_block.iter().fold(0_u64, |sum, (.., weight)| sum.saturating_add(*weight))
+    };
+    let mut by_weight: Vec<(usize, u64)> = threads.iter().map(weight).enumerate().collect();
+    by_weight.sort_by_key(|&(_, weight)| std::cmp::Reverse(weight));
+    by_weight.truncate(SHOWN_THREADS);
+    by_weight.into_iter().map(|(at, _)| at).collect()
 }
 
 /// What a thread of the profile is of.
@@ -120,13 +157,43 @@ struct Of<'a> {
     by_block: ByBlock,
 }
 
-/// Block, stack and weight, in the order of blocks, then stacks; each once.
-type ByBlock = Vec<(u32, StackId, u64)>;
+/// Block, stack and weight.
+type TimedCount = (u32, StackId, u64);
+/// Counts in the order of blocks, then stacks; each once.
+type ByBlock = Vec<TimedCount>;
 
 /// Tasks with their counts of an event, in the order of their processes. Blocks are of 2^`shift` of
 /// the recording's.
 fn tasks(source: &Source<'_>, event: &ExportedEvent, shift: u32) -> Vec<(TaskId, ByBlock)> {
-    let mut by_task: Vec<ByBlock> = vec![Vec::new(); source.counts.tasks.len()];
+    let is_one_block =
+        source.counts.timeline.blocks.checked_sub(1).is_some_and(|last| last >> shift == 0);
+    let by_task = match is_one_block {
+        true => in_one_block(source, event),
+        false => by_block(source, event, shift),
+    };
+    let tasks = (0..).zip(by_task).filter(|(_, by_block)| !by_block.is_empty());
+    let mut tasks: Vec<(TaskId, ByBlock)> = tasks.collect();
+    tasks.sort_unstable_by_key(|&(task, _)| {
+        let who = &source.counts.tasks[task as usize];
+        (who.pid, who.tid, task)
+    });
+    tasks
+}
+
+/// Counts of an event by task, where time is not told apart: cells are in the order of stacks.
+fn in_one_block(source: &Source<'_>, event: &ExportedEvent) -> Vec<ByBlock> {
+    let cells = source.counts.of_event(event.index);
+    let mut by_task = rooms(source, cells);
+    for cell in cells {
+        by_task[cell.task as usize].push((0, cell.stack, event.value(cell)));
+    }
+    by_task.iter_mut().for_each(add_up);
+    by_task
+}
+
+/// Counts of an event by task.
+fn by_block(source: &Source<'_>, event: &ExportedEvent, shift: u32) -> Vec<ByBlock> {
+    let mut by_task = rooms(source, source.counts.of_event(event.index));
     source.counts.series.for_each(|cell, count| {
         let cell = &source.counts.cells[cell as usize];
         if cell.event == event.index {
@@ -134,23 +201,29 @@ fn tasks(source: &Source<'_>, event: &ExportedEvent, shift: u32) -> Vec<(TaskId,
             by_task[cell.task as usize].push((count.block >> shift, cell.stack, value));
         }
     });
-    let tasks = (0..).zip(by_task).filter(|(_, by_block)| !by_block.is_empty());
-    let mut tasks: Vec<(TaskId, ByBlock)> = in_parallel(tasks, |(task, mut by_block)| {
+    in_parallel(by_task, |mut by_block| {
         by_block.sort_unstable();
-        by_block.dedup_by(|next, before| {
-            let is_same = (next.0, next.1) == (before.0, before.1);
-            if is_same {
-                before.2 = before.2.saturating_add(next.2);
-            }
-            is_same
-        });
-        (task, by_block)
+        add_up(&mut by_block);
+        by_block
+    })
+}
+
+/// An empty list for each task, with room for its cells.
+fn rooms(source: &Source<'_>, cells: &[SampleCell]) -> Vec<ByBlock> {
+    let mut numbers = vec![0; source.counts.tasks.len()];
+    cells.iter().for_each(|cell| numbers[cell.task as usize] += 1);
+    numbers.into_iter().map(Vec::with_capacity).collect()
+}
+
+/// Adds up neighbors of one block and stack.
+fn add_up(by_block: &mut ByBlock) {
+    by_block.dedup_by(|next, before| {
+        let is_same = (next.0, next.1) == (before.0, before.1);
+        if is_same {
+            before.2 = before.2.saturating_add(next.2);
+        }
+        is_same
     });
-    tasks.sort_unstable_by_key(|&(task, _)| {
-        let who = &source.counts.tasks[task as usize];
-        (who.pid, who.tid, task)
-    });
-    tasks
 }
 
 /// A process is called as its first thread, if that is there.
@@ -179,6 +252,17 @@ fn merging(source: &Source<'_>, most: usize) -> u32 {
         let same = cell.checked_sub(1).filter(|&before| key(before) == key(cell));
         first_of.push(same.map_or(cell, |before| first_of[before as usize]));
     }
+    let last = counts.timeline.blocks.max(1).next_power_of_two().trailing_zeros();
+    // However long blocks are, each key that was counted is left.
+    let mut is_counted = vec![false; counts.cells.len()];
+    let mut keys = 0;
+    counts.series.for_each(|cell, _| {
+        let key = first_of[cell as usize] as usize;
+        keys += usize::from(!std::mem::replace(&mut is_counted[key], true));
+    });
+    if keys > most {
+        return last;
+    }
     let mut met: Vec<u64> = Vec::with_capacity(entries);
     counts.series.for_each(|cell, count| {
         met.push(u64::from(first_of[cell as usize]) << 32 | u64::from(count.block));
@@ -192,7 +276,6 @@ fn merging(source: &Source<'_>, most: usize) -> u32 {
         stay_apart[differ as usize] += 1;
     }
     let number = |shift: u32| 1 + stay_apart[shift as usize + 1..].iter().sum::<usize>();
-    let last = counts.timeline.blocks.max(1).next_power_of_two().trailing_zeros();
     (0..last).find(|&shift| number(shift) <= most).unwrap_or(last)
 }
 

@@ -1,15 +1,170 @@
-//! What all threads share: texts and libraries.
+//! What all threads share: texts, source files and libraries, numbered in the order in which samples lead to them.
 
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
+use crate::aggregate::{FrameId, FunctionId};
 use crate::export::{Source, UNKNOWN};
+use crate::pool::{available_threads, in_parallel};
 use crate::profile::ModuleSummary;
 use crate::timeline::modules::ModuleKind;
 
+use super::columns::NULL;
+use super::{Of, TimedCount};
+
+/// Numbers of what the tables of threads point to.
+pub(super) struct SharedNumbers<'a> {
+    source: &'a Source<'a>,
+    strings: Strings,
+    libs: Libs<'a>,
+    frames: Vec<FrameRefs>,
+    /// Text of the name of each function.
+    functions: Vec<u32>,
+    /// Text for what has no name.
+    unknown: u32,
+    /// Library and text of the name of each module.
+    modules: FxHashMap<u32, (u32, u32)>,
+}
+
+/// What a frame points to.
+#[derive(Debug, Clone, Copy)]
+struct FrameRefs {
+    is_met: bool,
+    inlined: bool,
+    /// The source file, or [`NULL`].
+    file: u32,
+}
+
+impl<'a> SharedNumbers<'a> {
+    /// Numbers what all stacks of `threads` lead to.
+    pub(super) fn new(source: &'a Source<'a>, threads: &[Of<'_>]) -> Self {
+        let counts = source.counts;
+        let frame = |inlined| FrameRefs { is_met: false, inlined, file: NULL };
+        let mut shared = Self {
+            source,
+            strings: Strings::default(),
+            libs: Libs::new(source),
+            frames: counts.frames.iter().map(|code| frame(code.inlined)).collect(),
+            functions: vec![NULL; counts.functions.len()],
+            unknown: NULL,
+            modules: FxHashMap::default(),
+        };
+        let parts = parts(threads, available_threads());
+        for frame in in_parallel(parts, |part| frames_met(source, &part)).into_iter().flatten() {
+            shared.number_frame(frame);
+        }
+        shared
+    }
+
+    fn number_frame(&mut self, frame: FrameId) {
+        let refs = &mut self.frames[frame as usize];
+        if std::mem::replace(&mut refs.is_met, true) {
+            return;
+        }
+        let counts = self.source.counts;
+        let code = &counts.frames[frame as usize];
+        if let Some(line) = &code.line {
+            refs.file = self.strings.file(&line.file);
+        }
+        let (text, name) = match code.function {
+            Some(id) => (&mut self.functions[id as usize], &*counts.functions[id as usize].name),
+            None => (&mut self.unknown, UNKNOWN),
+        };
+        if *text == NULL {
+            *text = self.strings.id(name);
+        }
+        self.modules.entry(code.module).or_insert_with(|| {
+            let lib = self.libs.id(code.module);
+            (lib, self.strings.id(self.source.module_name(code.module)))
+        });
+    }
+
+    /// Whether a frame's code is inlined into that of its caller.
+    #[inline]
+    pub(super) fn is_inlined(&self, frame: FrameId) -> bool {
+        self.frames[frame as usize].inlined
+    }
+
+    /// Number of a frame's source file, or [`NULL`].
+    pub(super) fn file(&self, frame: FrameId) -> u32 {
+        self.frames[frame as usize].file
+    }
+
+    /// Text of a function's name.
+    pub(super) fn function_name(&self, function: Option<FunctionId>) -> u32 {
+        function.map_or(self.unknown, |function| self.functions[function as usize])
+    }
+
+    /// Library of a module, and text of its name.
+    pub(super) fn module(&self, module: u32) -> (u32, u32) {
+        self.modules.get(&module).copied().unwrap_or((0, 0))
+    }
+
+    pub(super) fn kind(&self, module: u32) -> super::FrameCategory {
+        self.libs.kind(module)
+    }
+
+    pub(super) fn libs(&self) -> Vec<Lib> {
+        self.libs.list()
+    }
+
+    pub(super) fn tables(&self) -> SharedTables<'_> {
+        self.strings.shared()
+    }
+}
+
+/// The samples of all threads in this number of parts of about the same size, or fewer.
+fn parts<'t>(threads: &'t [Of<'_>], number: usize) -> Vec<Vec<&'t [TimedCount]>> {
+    let samples: usize = threads.iter().map(|thread| thread.by_block.len()).sum();
+    let size = samples.div_ceil(number).max(1);
+    let (mut parts, mut free) = (Vec::new(), 0);
+    for mut rest in threads.iter().map(|thread| &thread.by_block[..]) {
+        while !rest.is_empty() {
+            if free == 0 {
+                parts.push(Vec::new());
+                free = size;
+            }
+            let (now, behind) = rest.split_at(rest.len().min(free));
+            if let Some(part) = parts.last_mut() {
+                part.push(now);
+            }
+            free -= now.len();
+            rest = behind;
+        }
+    }
+    parts
+}
+
+/// Frames in the order in which samples lead to them, the outermost of each stack first. If a stack is met, all its
+/// callers are.
+fn frames_met(source: &Source<'_>, samples: &[&[TimedCount]]) -> Vec<FrameId> {
+    let stacks = &source.counts.stacks;
+    let mut stacks_met = vec![0_u64; stacks.len().div_ceil(64)];
+    let mut frames_met = vec![false; source.counts.frames.len()];
+    let (mut found, mut missing) = (Vec::new(), Vec::new());
+    for &(_, stack, _) in samples.iter().copied().flatten() {
+        let mut at = stack;
+        while let Some((frame, parent)) = stacks.frame(at).zip(stacks.parent(at)) {
+            let (word, bit) = (&mut stacks_met[at as usize / 64], 1 << (at % 64));
+            if *word & bit != 0 {
+                break;
+            }
+            *word |= bit;
+            missing.push(frame);
+            at = parent;
+        }
+        while let Some(frame) = missing.pop() {
+            if !std::mem::replace(&mut frames_met[frame as usize], true) {
+                found.push(frame);
+            }
+        }
+    }
+    found
+}
+
 /// Each text once.
 #[derive(Default)]
-pub(super) struct Strings {
+struct Strings {
     list: Vec<String>,
     known: FxHashMap<String, u32>,
     /// Files of source code: index of the text, and the number of the file.
@@ -18,7 +173,7 @@ pub(super) struct Strings {
 }
 
 impl Strings {
-    pub(super) fn id(&mut self, text: &str) -> u32 {
+    fn id(&mut self, text: &str) -> u32 {
         if let Some(&id) = self.known.get(text) {
             return id;
         }
@@ -29,7 +184,7 @@ impl Strings {
     }
 
     /// Number of a source file.
-    pub(super) fn file(&mut self, path: &str) -> u32 {
+    fn file(&mut self, path: &str) -> u32 {
         let text = self.id(path);
         *self.file_ids.entry(text).or_insert_with(|| {
             self.files.push(text);
@@ -37,28 +192,28 @@ impl Strings {
         })
     }
 
-    pub(super) fn shared(self) -> SharedTables {
+    fn shared(&self) -> SharedTables<'_> {
         let sources = Sources {
             length: self.files.len(),
             uuid: vec![None; self.files.len()],
-            filename: self.files,
+            filename: &self.files,
         };
-        SharedTables { string_array: self.list, sources }
+        SharedTables { string_array: &self.list, sources }
     }
 }
 
 #[derive(Serialize)]
-pub(super) struct SharedTables {
+pub(super) struct SharedTables<'a> {
     #[serde(rename = "stringArray")]
-    string_array: Vec<String>,
-    sources: Sources,
+    string_array: &'a [String],
+    sources: Sources<'a>,
 }
 
 #[derive(Serialize)]
-struct Sources {
+struct Sources<'a> {
     length: usize,
     uuid: Vec<Option<String>>,
-    filename: Vec<u32>,
+    filename: &'a [u32],
 }
 
 /// A library, which is any module that functions lie in.
@@ -75,7 +230,7 @@ pub(super) struct Lib {
 }
 
 /// Modules in the order they were met.
-pub(super) struct Libs<'a> {
+struct Libs<'a> {
     modules: &'a [ModuleSummary],
     arch: String,
     used: Vec<u32>,
@@ -83,19 +238,19 @@ pub(super) struct Libs<'a> {
 }
 
 impl<'a> Libs<'a> {
-    pub(super) fn new(source: &Source<'a>) -> Self {
+    fn new(source: &Source<'a>) -> Self {
         let arch = source.about.arch.clone().unwrap_or_default();
         Self { modules: source.modules, arch, used: Vec::new(), ids: FxHashMap::default() }
     }
 
-    pub(super) fn id(&mut self, module: u32) -> u32 {
+    fn id(&mut self, module: u32) -> u32 {
         *self.ids.entry(module).or_insert_with(|| {
             self.used.push(module);
             self.used.len() as u32 - 1
         })
     }
 
-    pub(super) fn kind(&self, module: u32) -> super::FrameCategory {
+    fn kind(&self, module: u32) -> super::FrameCategory {
         match self.modules.get(module as usize).map(|module| module.kind) {
             Some(ModuleKind::Kernel | ModuleKind::KernelLoaded) => super::FrameCategory::Kernel,
             Some(ModuleKind::File | ModuleKind::Vdso) => super::FrameCategory::User,
@@ -104,7 +259,7 @@ impl<'a> Libs<'a> {
         }
     }
 
-    pub(super) fn list(&self) -> Vec<Lib> {
+    fn list(&self) -> Vec<Lib> {
         self.used.iter().map(|&module| self.lib(self.modules.get(module as usize))).collect()
     }
 

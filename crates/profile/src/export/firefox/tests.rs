@@ -1,11 +1,13 @@
 //! Held against the format as the viewer's own types document it (`src/types/profile.ts`).
 
+use std::collections::BTreeMap;
 use std::io::Read as _;
 
 use flate2::read::GzDecoder;
 use proptest::prelude::*;
 use serde_json::Value;
 
+use super::super::UNKNOWN;
 use super::super::sample::{self, Made, arbitrary};
 use super::*;
 
@@ -177,4 +179,41 @@ proptest! {
         let samples: u64 = made.counts.cells.iter().map(|cell| cell.samples).sum();
         prop_assert_eq!(weight(&profile), samples);
     }
+
+    #[test]
+    fn stacks_have_the_weights_that_were_counted(made in arbitrary(), most in 1_usize..40) {
+        let mut expected = BTreeMap::new();
+        for cell in &made.counts.cells {
+            let frames = made.counts.stacks.frames(cell.stack);
+            let names: Vec<String> =
+                frames.map(|frame| made.counts.function_of(frame).unwrap_or(UNKNOWN).into()).collect();
+            let tid = made.counts.tasks[cell.task as usize].tid.unwrap();
+            *expected.entry((cell.event, tid, names)).or_default() += cell.samples;
+        }
+        prop_assert_eq!(weights_of_stacks(&exported(&made, most)), expected);
+    }
+}
+
+/// Weights by event, thread and names of functions, the innermost first.
+fn weights_of_stacks(profile: &Value) -> BTreeMap<(u32, i32, Vec<String>), u64> {
+    let mut found = BTreeMap::new();
+    for thread in profile["threads"].as_array().unwrap() {
+        let event = u32::from(thread["name"].as_str().unwrap().ends_with("(page-faults)"));
+        let tid = thread["tid"].as_i64().unwrap() as i32;
+        let at = |table: &str, column: &str, row: u64| &thread[table][column][row as usize];
+        for sample in 0..thread["samples"]["length"].as_u64().unwrap() {
+            let mut names = Vec::new();
+            let mut stack = at("samples", "stack", sample).as_u64();
+            while let Some(row) = stack {
+                let frame = at("stackTable", "frame", row).as_u64().unwrap();
+                let function = at("frameTable", "func", frame).as_u64().unwrap();
+                let name = at("funcTable", "name", function).as_u64().unwrap() as usize;
+                names.push(profile["shared"]["stringArray"][name].as_str().unwrap().to_owned());
+                stack = at("stackTable", "prefix", row).as_u64();
+            }
+            let weight = at("samples", "weight", sample).as_u64().unwrap();
+            *found.entry((event, tid, names)).or_default() += weight;
+        }
+    }
+    found
 }

@@ -1,144 +1,48 @@
 //! A thread with its tables.
 
+use std::io;
+
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use crate::aggregate::{FrameId, FunctionId, StackId, Stacks};
-use crate::export::{Source, UNKNOWN};
+use crate::export::Source;
+use crate::table::{HashIndex, mix};
 
-use super::tables::{Libs, Strings};
+use super::columns::{Column, NULL, Pieces};
+use super::tables::SharedNumbers;
 use super::{Of, Time};
 
 /// JavaScript keeps integers up to here.
 const EXACT: u64 = 1 << 53;
 /// The kind of a resource that is a library.
 const LIBRARY: u32 = 1;
+/// Tables that are always empty: nothing but samples is exported.
+const MARKERS: &str =
+    r#"{"data":[],"name":[],"startTime":[],"endTime":[],"phase":[],"category":[],"length":0}"#;
+const NATIVE_SYMBOLS: &str =
+    r#"{"libIndex":[],"address":[],"name":[],"functionSize":[],"length":0}"#;
 
+/// What a thread has besides its tables.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct FirefoxThread {
+struct ThreadHead<'a> {
     process_type: &'static str,
     process_startup_time: f64,
     process_shutdown_time: Option<f64>,
     register_time: f64,
     unregister_time: Option<f64>,
     paused_ranges: [(); 0],
-    name: String,
+    name: &'a str,
     is_main_thread: bool,
-    process_name: String,
+    process_name: &'a str,
     pid: String,
     tid: u64,
-    samples: Samples,
-    markers: Markers,
-    stack_table: StackTable,
-    frame_table: FrameTable,
-    func_table: FuncTable,
-    resource_table: ResourceTable,
-    native_symbols: NativeSymbols,
 }
 
-#[derive(Default, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Samples {
-    stack: Vec<Option<u32>>,
-    time: Vec<f64>,
-    weight: Vec<u64>,
-    weight_type: &'static str,
-    length: usize,
-}
-
-/// Nothing but samples is exported.
-#[derive(Default, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Markers {
-    data: [(); 0],
-    name: [(); 0],
-    start_time: [(); 0],
-    end_time: [(); 0],
-    phase: [(); 0],
-    category: [(); 0],
-    length: usize,
-}
-
-#[derive(Default, Serialize)]
-struct StackTable {
-    frame: Vec<u32>,
-    prefix: Vec<Option<u32>>,
-    length: usize,
-}
-
-#[derive(Default, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct FrameTable {
-    /// Relative to the library; -1 where it is not known or not exact in JavaScript.
-    address: Vec<i64>,
-    inline_depth: Vec<u32>,
-    category: Vec<u32>,
-    subcategory: Vec<u32>,
-    func: Vec<u32>,
-    native_symbol: Vec<Option<u32>>,
-    #[serde(rename = "innerWindowID")]
-    inner_window_id: Vec<u32>,
-    line: Vec<Option<u32>>,
-    column: Vec<Option<u32>>,
-    length: usize,
-}
-
-#[derive(Default, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct FuncTable {
-    name: Vec<u32>,
-    #[serde(rename = "isJS")]
-    is_js: Vec<bool>,
-    #[serde(rename = "relevantForJS")]
-    relevant_for_js: Vec<bool>,
-    resource: Vec<u32>,
-    source: Vec<Option<u32>>,
-    line_number: Vec<Option<u32>>,
-    column_number: Vec<Option<u32>>,
-    length: usize,
-}
-
-#[derive(Default, Serialize)]
-struct ResourceTable {
-    length: usize,
-    lib: Vec<u32>,
-    name: Vec<u32>,
-    host: Vec<Option<u32>>,
-    #[serde(rename = "type")]
-    kind: Vec<u32>,
-}
-
-#[derive(Default, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct NativeSymbols {
-    lib_index: [(); 0],
-    address: [(); 0],
-    name: [(); 0],
-    function_size: [(); 0],
-    length: usize,
-}
-
-impl FirefoxThread {
-    pub(super) fn new(
-        source: &Source<'_>,
-        of: &Of<'_>,
-        time: Time,
-        stacks: &mut StackIds,
-        libs: &mut Libs<'_>,
-        strings: &mut Strings,
-    ) -> Self {
+impl<'a> ThreadHead<'a> {
+    fn new(source: &Source<'a>, of: &Of<'a>, name: &'a str) -> Self {
         let who = &source.counts.tasks[of.task as usize];
-        stacks.clear();
-        let mut tables = ThreadTables { source, libs, strings, stacks, made: Made::default() };
-        let samples = samples(of, time, &mut tables);
-        let Made { stacks, frames, functions, resources, .. } = tables.made;
-        let several = source.events.len() > 1;
-        let name = if several {
-            format!("{} ({})", who.command, of.event.name)
-        } else {
-            who.command.to_string()
-        };
         // Where threads are not told apart, a task stands for itself.
         let tid = who.tid.or(who.pid).map_or(u64::from(of.task), |id| u64::from(id.unsigned_abs()));
         Self {
@@ -150,28 +54,149 @@ impl FirefoxThread {
             paused_ranges: [],
             name,
             is_main_thread: who.pid == who.tid || who.tid.is_none(),
-            process_name: of.process.to_owned(),
+            process_name: of.process,
             pid: who.pid.map_or_else(|| format!("-{}", of.task), |pid| pid.to_string()),
             tid,
-            samples,
-            markers: Markers::default(),
-            stack_table: stacks,
-            frame_table: frames,
-            func_table: functions,
-            resource_table: resources,
-            native_symbols: NativeSymbols::default(),
         }
     }
+}
 
-    /// Weight of all samples.
-    pub(super) fn weight(&self) -> u64 {
-        self.samples.weight.iter().fold(0, |sum, weight| sum.saturating_add(*weight))
+/// The text of a thread.
+///
+/// # Errors
+/// Those of serde_json, which has none for texts and numbers.
+pub(super) fn text(
+    source: &Source<'_>,
+    of: &Of<'_>,
+    time: Time,
+    shared: &SharedNumbers<'_>,
+) -> io::Result<Pieces> {
+    let command = &*source.counts.tasks[of.task as usize].command;
+    let several = source.events.len() > 1;
+    let name = several.then(|| format!("{command} ({})", of.event.name));
+    let head = ThreadHead::new(source, of, name.as_deref().unwrap_or(command));
+    let mut head = serde_json::to_vec(&head)?;
+    // The object goes on with the tables.
+    head.pop();
+    let mut text = Pieces::default();
+    text.text(&head);
+    add_tables(&mut text, source, of, time, shared);
+    Ok(text)
+}
+
+fn add_tables(
+    text: &mut Pieces,
+    source: &Source<'_>,
+    of: &Of<'_>,
+    time: Time,
+    shared: &SharedNumbers<'_>,
+) {
+    let mut tables = ThreadTables::new(source, shared);
+    let samples = samples(of, time, &mut tables);
+    let ThreadTables { stacks, frames, functions, resources, .. } = tables;
+    text.text(b",\"samples\":{\"stack\":");
+    let length = samples.stack.len();
+    text.column(Column::Numbers(samples.stack));
+    text.text(b",\"time\":");
+    text.column(Column::Times(samples.time));
+    text.text(b",\"weight\":");
+    text.column(Column::Weights(samples.weight));
+    text.text(format!(",\"weightType\":\"samples\",\"length\":{length}}}").as_bytes());
+    text.text(format!(",\"markers\":{MARKERS},\"stackTable\":").as_bytes());
+    let length = stacks.frame.len();
+    text.table(
+        [("frame", Column::Numbers(stacks.frame)), ("prefix", Column::Numbers(stacks.prefix))],
+        length,
+    );
+    text.text(b",\"frameTable\":");
+    frames.add_to(text);
+    text.text(b",\"funcTable\":");
+    functions.add_to(text);
+    let length = resources.lib.len();
+    text.text(format!(",\"resourceTable\":{{\"length\":{length},\"lib\":").as_bytes());
+    text.column(Column::Numbers(resources.lib));
+    text.text(b",\"name\":");
+    text.column(Column::Numbers(resources.name));
+    text.text(b",\"host\":");
+    text.column(Column::Same("null", length));
+    text.text(b",\"type\":");
+    text.column(Column::Numbers(vec![LIBRARY; length]));
+    text.text(format!("}},\"nativeSymbols\":{NATIVE_SYMBOLS}}}").as_bytes());
+}
+
+#[derive(Default)]
+struct Samples {
+    stack: Vec<u32>,
+    time: Vec<f64>,
+    weight: Vec<u64>,
+}
+
+#[derive(Default)]
+struct StackTable {
+    frame: Vec<u32>,
+    prefix: Vec<u32>,
+}
+
+#[derive(Default)]
+struct FrameTable {
+    /// Relative to the library; `u64::MAX` where it is not known or not exact in JavaScript.
+    address: Vec<u64>,
+    inline_depth: Vec<u32>,
+    category: Vec<u32>,
+    func: Vec<u32>,
+    line: Vec<u32>,
+}
+
+#[derive(Default)]
+struct FuncTable {
+    name: Vec<u32>,
+    resource: Vec<u32>,
+    source: Vec<u32>,
+}
+
+#[derive(Default)]
+struct ResourceTable {
+    lib: Vec<u32>,
+    name: Vec<u32>,
+}
+
+impl FrameTable {
+    fn add_to(self, text: &mut Pieces) {
+        let length = self.address.len();
+        let columns = [
+            ("address", Column::Addresses(self.address)),
+            ("inlineDepth", Column::Numbers(self.inline_depth)),
+            ("category", Column::Numbers(self.category)),
+            ("subcategory", Column::Same("0", length)),
+            ("func", Column::Numbers(self.func)),
+            ("nativeSymbol", Column::Same("null", length)),
+            ("innerWindowID", Column::Same("0", length)),
+            ("line", Column::Numbers(self.line)),
+            ("column", Column::Same("null", length)),
+        ];
+        text.table(columns, length);
+    }
+}
+
+impl FuncTable {
+    fn add_to(self, text: &mut Pieces) {
+        let length = self.name.len();
+        let columns = [
+            ("name", Column::Numbers(self.name)),
+            ("isJS", Column::Same("false", length)),
+            ("relevantForJS", Column::Same("false", length)),
+            ("resource", Column::Numbers(self.resource)),
+            ("source", Column::Numbers(self.source)),
+            ("lineNumber", Column::Same("null", length)),
+            ("columnNumber", Column::Same("null", length)),
+        ];
+        text.table(columns, length);
     }
 }
 
 /// Samples in the order of time.
-fn samples(of: &Of<'_>, time: Time, tables: &mut ThreadTables<'_, '_, '_>) -> Samples {
-    let mut samples = Samples { weight_type: "samples", ..Samples::default() };
+fn samples(of: &Of<'_>, time: Time, tables: &mut ThreadTables<'_>) -> Samples {
+    let mut samples = Samples::default();
     for of_block in of.by_block.chunk_by(|a, b| a.0 == b.0) {
         let part = 1.0 / of_block.len() as f64;
         for (at, (block, stack, weight)) in of_block.iter().enumerate() {
@@ -181,147 +206,127 @@ fn samples(of: &Of<'_>, time: Time, tables: &mut ThreadTables<'_, '_, '_>) -> Sa
             samples.weight.push(*weight);
         }
     }
-    samples.length = samples.stack.len();
     samples
 }
 
 /// Tables of one thread, with the indexes of what is in them already.
-#[derive(Default)]
-struct Made {
+struct ThreadTables<'a> {
+    source: &'a Source<'a>,
+    shared: &'a SharedNumbers<'a>,
     stacks: StackTable,
     frames: FrameTable,
     functions: FuncTable,
     resources: ResourceTable,
-    frame_ids: FxHashMap<(FrameId, u32), u32>,
+    /// The stack of each row.
+    stack_rows: Vec<StackId>,
+    stack_ids: HashIndex,
+    /// The frame of each row.
+    frame_rows: Vec<FrameId>,
+    /// By frame and depth.
+    frame_ids: HashIndex,
     function_ids: FxHashMap<(u32, Option<FunctionId>), u32>,
     resource_ids: FxHashMap<u32, u32>,
+    missing: Vec<StackId>,
 }
 
-/// What stacks are in the table of the thread at hand: a place for each stack, which all threads use.
-pub(super) struct StackIds {
-    /// Index, and depth of the frame where it is inlined.
-    ids: Vec<(u32, u32)>,
-    /// Stacks that have one.
-    taken: Vec<StackId>,
-}
-
-/// The index of a stack that is not in the table.
-const NOT_THERE: u32 = u32::MAX;
-
-impl StackIds {
-    pub(super) fn new(source: &Source<'_>) -> Self {
-        Self { ids: vec![(NOT_THERE, 0); source.counts.stacks.len()], taken: Vec::new() }
-    }
-
-    fn clear(&mut self) {
-        for stack in self.taken.drain(..) {
-            self.ids[stack as usize].0 = NOT_THERE;
+impl<'a> ThreadTables<'a> {
+    fn new(source: &'a Source<'a>, shared: &'a SharedNumbers<'a>) -> Self {
+        Self {
+            source,
+            shared,
+            stacks: StackTable::default(),
+            frames: FrameTable::default(),
+            functions: FuncTable::default(),
+            resources: ResourceTable::default(),
+            stack_rows: Vec::new(),
+            stack_ids: HashIndex::default(),
+            frame_rows: Vec::new(),
+            frame_ids: HashIndex::default(),
+            function_ids: FxHashMap::default(),
+            resource_ids: FxHashMap::default(),
+            missing: Vec::new(),
         }
     }
 
-    fn get(&self, stack: StackId) -> Option<(u32, u32)> {
-        Some(self.ids[stack as usize]).filter(|(index, _)| *index != NOT_THERE)
-    }
-
-    fn insert(&mut self, stack: StackId, id: (u32, u32)) {
-        self.ids[stack as usize] = id;
-        self.taken.push(stack);
-    }
-}
-
-struct ThreadTables<'t, 's, 'l> {
-    source: &'t Source<'s>,
-    stacks: &'t mut StackIds,
-    libs: &'t mut Libs<'l>,
-    strings: &'t mut Strings,
-    made: Made,
-}
-
-impl ThreadTables<'_, '_, '_> {
-    /// Index of a stack; `None` of the empty one.
-    fn stack(&mut self, stack: StackId) -> Option<u32> {
-        let counts = self.source.counts;
-        let mut missing = Vec::new();
+    /// Index of a stack; [`NULL`] of the empty one.
+    fn stack(&mut self, stack: StackId) -> u32 {
+        let stacks = &self.source.counts.stacks;
+        let mut prefix = NULL;
         let mut at = stack;
-        while at != Stacks::ROOT && self.stacks.get(at).is_none() {
-            missing.push(at);
-            at = counts.stacks.parent(at)?;
+        while at != Stacks::ROOT {
+            let is_it = |row: u32| self.stack_rows[row as usize] == at;
+            if let Some(row) = self.stack_ids.find(mix(0, at.into()), is_it) {
+                prefix = row;
+                break;
+            }
+            self.missing.push(at);
+            at = stacks.parent(at).unwrap_or(Stacks::ROOT);
         }
-        let mut parent = self.stacks.get(at);
-        for stack in missing.into_iter().rev() {
-            let frame = counts.stacks.frame(stack)?;
-            let inlined = counts.frames[frame as usize].inlined;
-            let depth = parent.filter(|_| inlined).map_or(0, |(_, depth)| depth + 1);
-            let frame = self.frame(frame, depth);
-            let table = &mut self.made.stacks;
-            table.frame.push(frame);
-            table.prefix.push(parent.map(|(index, _)| index));
-            parent = Some((table.length as u32, depth));
-            table.length += 1;
-            self.stacks.insert(stack, parent?);
+        while let Some(stack) = self.missing.pop() {
+            let Some(frame) = stacks.frame(stack) else { continue };
+            let frame = self.frame(frame, self.depth(frame, prefix));
+            self.stacks.frame.push(frame);
+            self.stacks.prefix.push(prefix);
+            prefix = self.stack_rows.len() as u32;
+            self.stack_rows.push(stack);
+            self.stack_ids.find_or_insert(mix(0, stack.into()), prefix, |_| false);
         }
-        parent.map(|(index, _)| index)
+        prefix
+    }
+
+    /// Number of frames that a frame is inlined into, in a stack of which `prefix` is the caller.
+    fn depth(&self, frame: FrameId, prefix: u32) -> u32 {
+        if prefix == NULL || !self.shared.is_inlined(frame) {
+            return 0;
+        }
+        let caller = self.stacks.frame[prefix as usize];
+        self.frames.inline_depth[caller as usize] + 1
     }
 
     fn frame(&mut self, frame: FrameId, depth: u32) -> u32 {
-        if let Some(&id) = self.made.frame_ids.get(&(frame, depth)) {
+        let new = self.frame_rows.len() as u32;
+        let id = self.frame_ids.find_or_insert(mix(depth.into(), frame.into()), new, |row| {
+            self.frame_rows[row as usize] == frame
+                && self.frames.inline_depth[row as usize] == depth
+        });
+        if id < new {
             return id;
         }
+        self.frame_rows.push(frame);
         let of = &self.source.counts.frames[frame as usize];
-        let file = of.line.as_ref().map(|line| self.strings.file(&line.file));
-        let function = self.function(of.module, of.function, file);
+        let function = self.function(of.module, of.function, self.shared.file(frame));
         let address = of.address.filter(|&address| address < EXACT);
-        let table = &mut self.made.frames;
-        table.address.push(address.map_or(-1, u64::cast_signed));
+        let line = of.line.as_ref().and_then(|line| line.number);
+        let table = &mut self.frames;
+        table.address.push(address.unwrap_or(u64::MAX));
         table.inline_depth.push(depth);
-        table.category.push(self.libs.kind(of.module) as u32);
-        table.subcategory.push(0);
+        table.category.push(self.shared.kind(of.module) as u32);
         table.func.push(function);
-        table.native_symbol.push(None);
-        table.inner_window_id.push(0);
-        table.line.push(of.line.as_ref().and_then(|line| line.number));
-        table.column.push(None);
-        let id = table.length as u32;
-        table.length += 1;
-        self.made.frame_ids.insert((frame, depth), id);
+        table.line.push(line.unwrap_or(NULL));
         id
     }
 
-    fn function(&mut self, module: u32, function: Option<FunctionId>, file: Option<u32>) -> u32 {
-        if let Some(&id) = self.made.function_ids.get(&(module, function)) {
+    fn function(&mut self, module: u32, function: Option<FunctionId>, file: u32) -> u32 {
+        if let Some(&id) = self.function_ids.get(&(module, function)) {
             return id;
         }
-        let name = match function {
-            Some(id) => self.strings.id(&self.source.counts.functions[id as usize].name),
-            None => self.strings.id(UNKNOWN),
-        };
         let resource = self.resource(module);
-        let table = &mut self.made.functions;
-        table.name.push(name);
-        table.is_js.push(false);
-        table.relevant_for_js.push(false);
+        let table = &mut self.functions;
+        let id = table.name.len() as u32;
+        table.name.push(self.shared.function_name(function));
         table.resource.push(resource);
         table.source.push(file);
-        table.line_number.push(None);
-        table.column_number.push(None);
-        let id = table.length as u32;
-        table.length += 1;
-        self.made.function_ids.insert((module, function), id);
+        self.function_ids.insert((module, function), id);
         id
     }
 
     fn resource(&mut self, module: u32) -> u32 {
-        if let Some(&id) = self.made.resource_ids.get(&module) {
-            return id;
-        }
-        let table = &mut self.made.resources;
-        table.lib.push(self.libs.id(module));
-        table.name.push(self.strings.id(self.source.module_name(module)));
-        table.host.push(None);
-        table.kind.push(LIBRARY);
-        let id = table.length as u32;
-        table.length += 1;
-        self.made.resource_ids.insert(module, id);
-        id
+        let table = &mut self.resources;
+        *self.resource_ids.entry(module).or_insert_with(|| {
+            let (lib, name) = self.shared.module(module);
+            table.lib.push(lib);
+            table.name.push(name);
+            table.lib.len() as u32 - 1
+        })
     }
 }
