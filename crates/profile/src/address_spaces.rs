@@ -14,10 +14,10 @@ use crate::names::naming::{Resolve, look_up, objects};
 use crate::table::{Interned, mix};
 use crate::timeline::finder::effective;
 use crate::timeline::lookup::{self, Lookup as _};
-use crate::timeline::modules::{GUEST, HYPERVISOR, ModuleKind};
+use crate::timeline::modules::{GUEST, HYPERVISOR, ModuleKind, Modules};
 use crate::timeline::sideband::Sideband;
 use crate::timeline::spaces::NOTHING;
-use crate::timeline::tasks::ModuleAddress;
+use crate::timeline::tasks::{ModuleAddress, Tasks};
 
 /// Unwinds the stacks of samples that are looked at one by one.
 #[derive(Debug)]
@@ -72,6 +72,12 @@ impl AddressSpaces {
     /// Takes what a record changes. Samples change nothing.
     pub fn take(&mut self, record: &Record<'_>) {
         self.state.take(record);
+    }
+
+    /// Tasks and modules as of now, for lookups.
+    #[inline]
+    pub(crate) fn current(&self) -> (&Tasks, &Modules) {
+        (&self.state.tasks, &self.state.modules)
     }
 
     /// Name of a thread, now; made up from its id where it never told one. Foreign text.

@@ -72,6 +72,15 @@ pub struct Facts<'a> {
 }
 
 impl Filter {
+    /// Whether every sample and record passes, as far as that can be known before functions have names.
+    #[must_use]
+    pub fn passes_all(&self) -> bool {
+        let Self { pids, tids, comms, cpus, times, events, targets, .. } = self;
+        let Targets { pids: target_pids, tids: target_tids } = targets;
+        [pids, tids, target_pids, target_tids].iter().all(|ids| ids.is_empty())
+            && (comms.is_empty() && times.is_empty() && cpus.is_none() && events.is_none())
+    }
+
     /// Whether a sample or record passes, as far as that can be told before functions have names.
     #[must_use]
     pub fn passes(&self, facts: &Facts<'_>) -> bool {
@@ -210,6 +219,7 @@ mod tests {
         }
         assert!(!filter.is_over(Some(40)) && filter.is_over(Some(41)) && !filter.is_over(None));
         let cpus = Filter { cpus: Some(vec![false, true]), ..Filter::default() };
+        assert!(Filter::default().passes_all() && !filter.passes_all() && !cpus.passes_all());
         let on = |cpu| cpus.passes_moment(cpu, None);
         assert_eq!([None, Some(0), Some(1), Some(2)].map(on), [false, false, true, false]);
     }

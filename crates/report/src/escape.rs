@@ -6,7 +6,9 @@ use std::fmt::Write as _;
 /// Replaces control characters, line breaks and characters that reorder or hide text by escapes such
 /// as `\x1b` and `\u{202e}`. Printable text of any script stays as it is.
 pub fn escape(text: &str) -> Cow<'_, str> {
-    if !text.contains(is_unsafe) {
+    // Almost all text is printable ASCII, which is fast to see.
+    let is_plain = text.bytes().fold(true, |is_plain, byte| is_plain & matches!(byte, b' '..=b'~'));
+    if is_plain || !text.contains(is_unsafe) {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len() + 16);

@@ -7,6 +7,7 @@ use pmuscope_abi::{Attr, AttrFlags, SampleType};
 
 use super::bytes::{Endian, Fields};
 use super::details::TailLayout;
+use super::sample::{self, Sample};
 
 /// An event as the file describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,6 +49,21 @@ impl Event {
     #[must_use]
     pub fn has_stacks(&self) -> bool {
         self.attr.sample_type.contains(SampleType::REGS_USER | SampleType::STACK_USER)
+    }
+
+    /// Decodes the body of one of its samples, as [`Entry::body`](super::Entry::body) has it, `index` being the
+    /// event's own and `misc` [`Sample::misc`]. A thread can so decode samples that another one has read.
+    /// `None` if the body is too short for the event's fields.
+    #[inline]
+    #[must_use]
+    pub fn decode_sample<'a>(
+        &self,
+        index: usize,
+        misc: u16,
+        body: &'a [u8],
+        endian: Endian,
+    ) -> Option<Sample<'a>> {
+        sample::sample(body, misc, index, &self.attr, endian)
     }
 
     /// Bytes of the stack that samples are to carry.

@@ -7,7 +7,7 @@ use super::bytes::{Endian, Fields};
 use super::event::{Events, SampleId};
 use super::other;
 use super::record::{self, Record};
-use super::sample::{self, ReadValues};
+use super::sample::{self, ReadValues, Sample};
 
 /// READ, AUX, ITRACE_START, SWITCH, SWITCH_CPU_WIDE, NAMESPACES, BPF_EVENT, CGROUP,
 /// TEXT_POKE, AUX_OUTPUT_HW_ID, CALLCHAIN_DEFERRED: known, and of no use to a profile.
@@ -97,6 +97,17 @@ pub(super) fn identify<'a>(
     Some(Identified { kind: record_kind, misc, event, time, body })
 }
 
+/// What a sample says; `None` if it is too short.
+#[inline(always)]
+pub(super) fn decode_sample<'a>(
+    found: &Identified<'a>,
+    events: &Events,
+    endian: Endian,
+) -> Option<Sample<'a>> {
+    let attr = &events.list.get(found.event)?.attr;
+    sample::sample(found.body, found.misc, found.event, attr, endian)
+}
+
 /// What a record says; `None` if it is too short for its kind.
 pub(super) fn decode<'a>(
     found: &Identified<'a>,
@@ -106,10 +117,7 @@ pub(super) fn decode<'a>(
     let Identified { body, misc, .. } = *found;
     let mut fields = Fields::new(body, endian);
     Some(match found.kind {
-        kind::SAMPLE => {
-            let attr = &events.list.get(found.event)?.attr;
-            Record::Sample(sample::sample(body, misc, found.event, attr, endian)?)
-        }
+        kind::SAMPLE => Record::Sample(decode_sample(found, events, endian)?),
         kind::MMAP | kind::MMAP2 => {
             let has_build_ids = has_build_ids(found, events);
             Record::Mmap(record::mmap(body, found.kind, misc, has_build_ids, endian)?)

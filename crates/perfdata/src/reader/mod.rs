@@ -99,6 +99,8 @@ pub struct Entry<'a> {
     /// The process and thread that a record other than a sample comes from; only from
     /// [`Reader::open_all`], and for records of loss and throttling.
     pub maker: SampleId,
+    /// What follows the record's header, in the byte order of the file; see [`Event::decode_sample`].
+    pub body: &'a [u8],
     /// The record.
     pub record: Record<'a>,
 }
@@ -303,6 +305,7 @@ impl Reader {
 }
 
 /// What a record says; one that says too little is counted.
+#[inline]
 fn entry<'a>(
     found: &Identified<'a>,
     events: &mut Events,
@@ -314,11 +317,16 @@ fn entry<'a>(
         true => kernel::maker(found, events, endian),
         false => SampleId::default(),
     };
-    let record = kernel::decode(found, events, endian).unwrap_or_else(|| {
+    let record = match found.kind {
+        // Most records, decoded where they are returned: a sample is large to move.
+        kind::SAMPLE => kernel::decode_sample(found, events, endian).map(Record::Sample),
+        _ => kernel::decode(found, events, endian),
+    };
+    let record = record.unwrap_or_else(|| {
         tally.malformed += 1;
         Record::Other { kind: found.kind }
     });
-    Entry { time: found.time, event: found.event, maker, record }
+    Entry { time: found.time, event: found.event, maker, body: found.body, record }
 }
 
 /// Counts a record as it stands in the file.

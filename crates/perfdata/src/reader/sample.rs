@@ -270,6 +270,7 @@ impl<'a> ReadValues<'a> {
 
 /// A sample's fields; `None` if the body is too short for what the attribute says up to and with the
 /// call chain.
+#[inline(always)] // a sample is large to move
 pub(super) fn sample<'a>(
     body: &'a [u8],
     misc: u16,

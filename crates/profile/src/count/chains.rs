@@ -133,11 +133,17 @@ pub struct ChainEntry {
 #[must_use]
 pub fn callchain(sample: &Sample<'_>) -> Vec<ChainEntry> {
     let mut entries = Vec::with_capacity(sample.callchain.len());
+    each_chain_entry(sample, |entry| entries.push(entry));
+    entries
+}
+
+/// Passes the entries of [`callchain`] to `take`, without a list of them.
+#[inline]
+pub fn each_chain_entry(sample: &Sample<'_>, mut take: impl FnMut(ChainEntry)) {
     let calls = sample.tail.calls();
     each_entry(sample.mode, sample.callchain.iter(), calls.as_ref(), |mode, address, entry| {
-        entries.push(ChainEntry { mode, address, code: entry.code(address) });
+        take(ChainEntry { mode, address, code: entry.code(address) });
     });
-    entries
 }
 
 /// A step of a thread's last chain, and what it came to.

@@ -61,6 +61,11 @@ impl Region {
     pub(crate) const NEVER: Self =
         Self { module: UNKNOWN, bias: 0, mask: 0, first: 1, last: 0, holds: Holds::NEVER };
 
+    /// The same with other stamps at which it holds.
+    pub(crate) fn holding(self, holds: Holds) -> Self {
+        Self { holds, ..self }
+    }
+
     /// The place of one of its addresses.
     #[inline]
     pub(crate) fn place(&self, address: u64) -> ModuleAddress {

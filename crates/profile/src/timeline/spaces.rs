@@ -82,6 +82,8 @@ struct Space {
     below: Option<SpaceView>,
     /// Spaces below.
     depth: u8,
+    /// Mappings made in it so far.
+    changes: u32,
     /// By first address.
     now: BTreeMap<u64, MappedPiece>,
     /// By `until`.
@@ -247,9 +249,16 @@ impl Spaces {
 
     fn insert(&mut self, space: SpaceId, start: u64, end: u64, mapping: Mapping, epoch: Epoch) {
         let space = &mut self.spaces[space as usize];
+        space.changes = space.changes.wrapping_add(1);
         let before = space.now.len() + space.past.len();
         self.left_out += space.insert(start, end, mapping, epoch + 1, MOST_PAST);
         self.held = (self.held + space.now.len() + space.past.len()).saturating_sub(before);
+    }
+
+    /// A number that differs once something is mapped in the space that a view shows.
+    #[inline]
+    pub(crate) fn changes(&self, view: ViewId) -> u64 {
+        self.spaces[self.views[view as usize].space as usize].changes.into()
     }
 
     /// What is mapped at an address.

@@ -124,19 +124,50 @@ impl Field {
     pub fn name(self) -> &'static str {
         NAMES.iter().find(|(field, _)| *field == self).map_or("", |(_, name)| name)
     }
+
+    /// Whether it is what a sample carries after its call chain, see [`pmuscope_perfdata::reader::Details`].
+    pub(super) fn is_detail(self) -> bool {
+        use Field as F;
+        matches!(
+            self,
+            F::Trace
+                | F::DataSrc
+                | F::Weight
+                | F::InsLat
+                | F::RetireLat
+                | F::Iregs
+                | F::Uregs
+                | F::Ustack
+                | F::Brstack
+                | F::Brstacksym
+                | F::Raw
+                | F::Transaction
+                | F::PhysAddr
+                | F::Cgroup
+                | F::DataPageSize
+                | F::CodePageSize
+        )
+    }
+
+    /// Whether it is the function, module or source line of the instruction.
+    pub(super) fn is_of_place(self) -> bool {
+        matches!(self, Self::Sym | Self::Dso | Self::Srcline)
+    }
 }
 
 /// Fields to show, in the order in which they are shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fields {
     list: Vec<Field>,
+    /// A bit for each field of the list, by its number.
+    bits: u32,
     /// What tracepoints say is shown where the recording has any.
     may_add_trace: bool,
 }
 
 impl Default for Fields {
     fn default() -> Self {
-        Self { list: DEFAULT.to_vec(), may_add_trace: true }
+        Self::of(DEFAULT.to_vec(), true)
     }
 }
 
@@ -166,7 +197,7 @@ impl std::str::FromStr for Fields {
         if list.is_empty() {
             return Err(format!("no field is left; fields are {}", names()));
         }
-        Ok(Self { list, may_add_trace })
+        Ok(Self::of(list, may_add_trace))
     }
 }
 
@@ -179,10 +210,16 @@ fn unknown(name: &str) -> String {
 }
 
 impl Fields {
+    fn of(list: Vec<Field>, may_add_trace: bool) -> Self {
+        let bits = list.iter().fold(0, |bits, &field| bits | 1 << field as u32);
+        Self { list, bits, may_add_trace }
+    }
+
     /// Whether a field is to be shown.
+    #[inline]
     #[must_use]
     pub fn has(&self, field: Field) -> bool {
-        self.list.contains(&field)
+        self.bits >> field as u32 & 1 == 1
     }
 
     /// The fields, in order.
@@ -196,8 +233,15 @@ impl Fields {
         if self.may_add_trace && !self.has(Field::Trace) {
             self.list.push(Field::Trace);
             self.list.sort_unstable();
+            return Self::of(self.list, true);
         }
         self
+    }
+
+    /// Whether function, module or source line are shown.
+    #[must_use]
+    pub(super) fn want_places(&self) -> bool {
+        self.list.iter().any(|field| field.is_of_place())
     }
 
     /// Whether names of functions are needed.
@@ -236,7 +280,7 @@ mod tests {
         names.sort_by_key(|(field, _)| *field);
         assert_eq!(names, NAMES);
         for (field, name) in NAMES {
-            let only = Fields { list: vec![field], may_add_trace: false };
+            let only = Fields::of(vec![field], false);
             assert_eq!((field.name(), name.parse()), (name, Ok(only)));
         }
     }

@@ -1,13 +1,25 @@
-//! Records one by one: as text like perf's, as JSON lines, as CSV, and as they stand in the file.
+//! Records one by one: as text like perf's, as JSON lines, as CSV, as Parquet, and as they stand in the file.
 //!
-//! A [`Printer`] takes samples and records in the order of time; [`Printer::write`] prints what has
-//! come, once names are known for [`Printer::spots`].
+//! [`ScriptWriter`] lists a recording. One thread reads the records in the order of time and finds the places of
+//! their addresses; others make lines of them, a batch of samples at a time:
+//!
+//! ```text
+//!  reader   records ── places, numbered ── batches ── names of new places ──┐
+//!  workers                                             batch ── lines ── written in order
+//! ```
+//! A batch holds what its samples recorded and the numbers of their places and names. The text of a place or name is
+//! made once and shared by all lines that show it.
 
-mod draft;
+mod batch;
 mod dump;
 mod fields;
+mod line_buffer;
+mod listing;
+mod ordered;
+mod pages;
 #[cfg(feature = "parquet")]
 mod parquet;
+mod place_text;
 mod record;
 mod rows;
 #[cfg(test)]
@@ -16,20 +28,16 @@ mod text;
 mod trace;
 mod value;
 
-use std::io;
-
 use pmuscope_abi::AttrFlags;
 use pmuscope_perfdata::reader::{Details, Endian, Event, Record, Sample, SampleId, Tracepoint};
-use pmuscope_profile::{AddressSpaces, ModuleOffset};
 
-pub use draft::Names;
 pub use dump::{dump_entry, dump_event, dump_head};
 pub use fields::{Field, Fields};
-#[cfg(feature = "parquet")]
-pub use parquet::ParquetWriter;
+pub use listing::{NamePlaces, ScriptError, ScriptWriter};
 pub use record::{RecordClass, kind_name};
 
-use draft::Draft;
+use line_buffer::LineBuffer;
+use place_text::Texts;
 
 /// Schema of the lines of `pmuscope script --json`; stands in the first of them.
 pub const SCRIPT_SCHEMA: &str = "pmuscope/script/1";
@@ -43,38 +51,37 @@ pub enum Form {
     Json,
     /// A table of samples.
     Csv,
+    /// The same in columns, for data frames and SQL.
+    Parquet,
 }
 
-/// An address of a sample and where it lies.
+/// An address of a sample, and the number of its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Step {
+struct Step {
     /// As recorded.
-    pub address: u64,
-    /// Where its code is looked for.
-    pub spot: ModuleOffset,
+    address: u64,
+    /// By [`pmuscope_profile::Locator`]; any number where places are not shown.
+    place: u32,
 }
 
 /// A sample with all that is shown of it.
 #[derive(Debug, Clone, Copy)]
-pub struct SampleView<'a> {
-    /// The sample.
-    pub sample: &'a Sample<'a>,
+struct SampleView<'a> {
+    sample: &'a Sample<'a>,
     /// What stands behind its call chain, if that is asked for and there.
-    pub details: Option<&'a Details<'a>>,
-    /// Its event.
-    pub event: &'a Event,
-    /// Name of its thread. Foreign text.
-    pub comm: &'a [u8],
-    /// Where its instruction lies.
-    pub place: Option<Step>,
+    details: Option<&'a Details<'a>>,
+    event: &'a Event,
+    /// Number of its thread's name.
+    comm: u32,
+    /// Place of its instruction; `None` where places are not shown, too.
+    place: Option<u32>,
     /// Its callers, the instruction itself first; empty if call chains are not shown.
-    pub chain: &'a [Step],
-    /// Its branches, from and to.
-    pub branches: &'a [(Step, Step)],
-    /// Where modules are told.
-    pub present: &'a AddressSpaces,
+    chain: &'a [Step],
+    /// Places of its branches, from and to in turn.
+    branches: &'a [Step],
     /// The tracepoint that it is a sample of, and the byte order of its data.
-    pub tracepoint: Option<(&'a Tracepoint, Endian)>,
+    tracepoint: Option<(&'a Tracepoint, Endian)>,
+    texts: &'a Texts,
 }
 
 impl SampleView<'_> {
@@ -94,17 +101,15 @@ impl SampleView<'_> {
 
 /// A record other than a sample.
 #[derive(Debug, Clone, Copy)]
-pub struct RecordView<'a> {
-    /// The record.
-    pub record: &'a Record<'a>,
+struct RecordView<'a> {
+    record: &'a Record<'a>,
     /// Nanoseconds of the recording's clock.
-    pub time: Option<u64>,
+    time: Option<u64>,
     /// Who it was made by.
-    pub maker: SampleId,
+    maker: SampleId,
     /// Name of that thread. Foreign text.
-    pub comm: &'a [u8],
-    /// The events of the recording.
-    pub events: &'a [Event],
+    comm: &'a [u8],
+    events: &'a [Event],
 }
 
 /// What is the same for all lines.
@@ -118,64 +123,64 @@ pub struct ScriptOptions {
     pub nanoseconds: bool,
 }
 
-/// Prints records.
+/// What lines of samples are made by: the options, and what follows from them.
 #[derive(Debug)]
-pub struct Printer {
+struct LineFormat {
     options: ScriptOptions,
-    /// Characters of the longest name of an event.
-    name_width: usize,
-    draft: Draft,
+    /// Names of events as the form shows them.
+    events: Vec<String>,
+    /// For each field of JSON `,"name":`.
+    keys: Vec<String>,
+    /// Whether a field needs what stands behind the call chain.
+    needs_details: bool,
 }
 
-impl Printer {
-    /// Nothing printed yet, but what stands in front.
-    #[must_use]
-    pub fn new(options: ScriptOptions, events: &[Event], file: &str) -> Self {
+impl LineFormat {
+    fn new(options: ScriptOptions, events: &[Event]) -> Self {
         let widths = events.iter().map(|event| event.name.chars().count());
-        let name_width = widths.max().unwrap_or(0);
-        let mut printer = Self { options, name_width, draft: Draft::default() };
-        match printer.options.form {
-            Form::Text => {}
-            Form::Json => rows::json_head(&mut printer.draft, events, file),
-            Form::Csv => rows::csv_head(&mut printer.draft, &printer.options.fields),
-        }
-        printer
+        let width = widths.max().unwrap_or(0);
+        let name = |event: &Event| match options.form {
+            Form::Text => format!("{:>width$}: ", crate::escape(&event.name)),
+            form => place_text::foreign(form, event.name.as_bytes()),
+        };
+        let events = events.iter().map(name).collect();
+        let key = |field: Field| format!(",\"{}\":", field.name());
+        let keys = options.fields.iter().map(key).collect();
+        let needs_details = options.fields.iter().any(Field::is_detail);
+        Self { options, events, keys, needs_details }
     }
 
-    /// Prints a sample.
-    pub fn sample(&mut self, view: &SampleView<'_>) {
+    /// What stands in front of all lines.
+    fn head(&self, events: &[Event], file: &str) -> String {
         match self.options.form {
-            Form::Text => text::sample(&mut self.draft, view, &self.options, self.name_width),
-            Form::Json => rows::json_sample(&mut self.draft, view, &self.options.fields),
-            Form::Csv => rows::csv_sample(&mut self.draft, view, &self.options.fields),
+            Form::Json => rows::json_head(events, file),
+            Form::Csv => rows::csv_head(&self.options.fields),
+            Form::Text | Form::Parquet => String::new(),
         }
     }
 
-    /// Prints another record; a table of samples has no place for it.
-    pub fn record(&mut self, view: &RecordView<'_>) {
+    /// Name of a sample's event as the form shows it.
+    fn event(&self, view: &SampleView<'_>) -> &str {
+        self.events.get(view.sample.event).map(String::as_str).unwrap_or_default()
+    }
+
+    /// Appends a sample's lines.
+    #[inline]
+    fn sample(&self, out: &mut LineBuffer, view: &SampleView<'_>) {
         match self.options.form {
-            Form::Text => record::text(&mut self.draft.text, view, self.options.nanoseconds),
-            Form::Json => record::json(&mut self.draft.text, view),
-            Form::Csv => {}
+            Form::Text => text::sample(out, view, self),
+            Form::Json => rows::json_sample(out, view, self),
+            Form::Csv => rows::csv_sample(out, view, self),
+            Form::Parquet => {}
         }
     }
 
-    /// Places whose names [`Printer::write`] wants, with repetitions.
-    pub fn spots(&self) -> impl Iterator<Item = ModuleOffset> + '_ {
-        self.draft.spots()
-    }
-
-    /// Bytes of memory that wait to be written, about.
-    #[must_use]
-    pub fn waiting(&self) -> usize {
-        self.draft.text.len() + self.draft.spots_len() * size_of::<(usize, ModuleOffset)>()
-    }
-
-    /// Writes what was printed.
-    ///
-    /// # Errors
-    /// Those of `out`.
-    pub fn write(&mut self, names: &Names, out: &mut dyn io::Write) -> io::Result<()> {
-        self.draft.write(names, out)
+    /// Appends another record; a table of samples has no place for it.
+    fn record(&self, out: &mut String, view: &RecordView<'_>) {
+        match self.options.form {
+            Form::Text => record::text(out, view, self.options.nanoseconds),
+            Form::Json => record::json(out, view),
+            Form::Csv | Form::Parquet => {}
+        }
     }
 }

@@ -8,47 +8,49 @@
 //!  optional group callchain (List) { repeated group list { required int64 element } }
 //!  optional group callchain_sym (List) { repeated group list { optional binary element (String) } }
 //! ```
-//! Samples wait in memory until names are known, and are then written as a row group. The format is that of
-//! <https://parquet.apache.org/docs/file-format/>.
+//! A batch of samples is a row group. Workers encode and compress its columns in memory, which are then spliced into
+//! the file. The format is that of <https://parquet.apache.org/docs/file-format/>.
 
 use std::io::{self, Write};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use parquet::basic::Compression;
+use parquet::column::writer::{ColumnCloseResult, get_column_writer, get_typed_column_writer};
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
-use parquet::file::properties::WriterProperties;
-use parquet::file::writer::{
-    SerializedColumnWriter, SerializedFileWriter, SerializedRowGroupWriter,
-};
+use parquet::file::properties::{WriterProperties, WriterPropertiesPtr};
+use parquet::file::writer::{SerializedFileWriter, SerializedPageWriter, TrackedWrite};
 use parquet::schema::parser::parse_message_type;
-use pmuscope_profile::{ModuleOffset, Symbol};
+use parquet::schema::types::{SchemaDescriptor, TypePtr};
+use rustc_hash::FxHashMap;
 
-use super::draft::source_line;
+use super::batch::SampleBatch;
 use super::value::ScriptValue;
-use super::{Field, Fields, Names, SCRIPT_SCHEMA, SampleView, rows};
+use super::{Field, Fields, LineFormat, SCRIPT_SCHEMA, SampleView, rows};
 
-/// Where a file goes.
-type Out<'a> = &'a mut (dyn Write + Send);
-
-/// Writes samples.
-pub struct ParquetWriter<'a> {
+/// How samples become columns.
+pub(super) struct ColumnFormat<'a> {
+    lines: &'a LineFormat,
     fields: Vec<Field>,
-    columns: Vec<ParquetColumn>,
-    chains: Option<Chains>,
-    rows: usize,
-    bytes: usize,
-    file: SerializedFileWriter<Out<'a>>,
+    /// Whether there are columns of call chains and of their functions.
+    chains: bool,
+    functions: bool,
+    schema: TypePtr,
+    columns: SchemaDescriptor,
+    properties: WriterPropertiesPtr,
 }
 
-impl std::fmt::Debug for ParquetWriter<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ParquetWriter")
-            .field("fields", &self.fields)
-            .field("rows", &self.rows)
-            .finish()
-    }
+/// The columns of a batch, encoded. Empty if the batch has no samples.
+#[derive(Default)]
+pub(super) struct RowGroup {
+    columns: Vec<(Vec<u8>, ColumnCloseResult)>,
+}
+
+/// Row groups on their way into a file.
+pub(super) struct ParquetFile<'a> {
+    file: SerializedFileWriter<&'a mut (dyn Write + Send)>,
 }
 
 /// Values of a field, and for each row whether there is one.
@@ -63,19 +65,65 @@ enum Values {
     Int32(Vec<i32>),
     Unsigned(Vec<i64>),
     Text(Vec<ByteArray>),
-    /// Names that are not known yet: of the function, or of the source line.
-    Function(Vec<ModuleOffset>),
-    Line(Vec<ModuleOffset>),
 }
 
-/// Call chains of all rows, one behind the other.
+/// Call chains of all rows, one after the other.
 #[derive(Debug, Default)]
 struct Chains {
     addresses: Vec<i64>,
-    /// Places of the same, where functions are shown.
-    spots: Option<Vec<ModuleOffset>>,
+    /// Functions of the same; `None` where no name is known.
+    functions: Vec<Option<ByteArray>>,
     /// For each row its number of entries; `None` where no chain was recorded.
     lengths: Vec<Option<usize>>,
+}
+
+/// Text that was met in the batch before, by the numbers of its places and names.
+#[derive(Default)]
+struct SharedBytes {
+    comms: FxHashMap<u32, ByteArray>,
+    places: FxHashMap<u32, PlaceBytes>,
+}
+
+/// As [`super::place_text::PlaceParts`].
+#[derive(Clone, Default)]
+struct PlaceBytes {
+    function: Option<ByteArray>,
+    module: Option<ByteArray>,
+    line: Option<ByteArray>,
+}
+
+impl SharedBytes {
+    fn place(&mut self, view: &SampleView<'_>, number: u32) -> &PlaceBytes {
+        self.places.entry(number).or_insert_with(|| {
+            let parts = view.texts.places.get(number).and_then(|text| text.parts.as_ref());
+            let Some(parts) = parts else { return PlaceBytes::default() };
+            let bytes = |text: &Option<Arc<str>>| text.as_deref().map(ByteArray::from);
+            PlaceBytes {
+                function: bytes(&parts.function),
+                module: bytes(&parts.module),
+                line: bytes(&parts.line),
+            }
+        })
+    }
+
+    /// Text that samples share; `None` if the field is another one.
+    fn of_field(&mut self, view: &SampleView<'_>, field: Field) -> Option<Option<ByteArray>> {
+        if field == Field::Comm {
+            let comm = self.comms.entry(view.comm).or_insert_with(|| {
+                view.texts.comms.get(view.comm).map(|comm| (*comm.text).into()).unwrap_or_default()
+            });
+            return Some(Some(comm.clone()));
+        }
+        if !field.is_of_place() {
+            return None;
+        }
+        let place = view.place.map(|number| self.place(view, number));
+        Some(place.and_then(|place| match field {
+            Field::Sym => place.function.clone(),
+            Field::Dso => place.module.clone(),
+            _ => place.line.clone(),
+        }))
+    }
 }
 
 impl Values {
@@ -97,9 +145,9 @@ impl Values {
             | F::Cgroup
             | F::DataPageSize
             | F::CodePageSize => Self::Unsigned(Vec::new()),
-            F::Sym => Self::Function(Vec::new()),
-            F::Srcline => Self::Line(Vec::new()),
-            F::Comm
+            F::Sym
+            | F::Srcline
+            | F::Comm
             | F::Event
             | F::Trace
             | F::Read
@@ -118,32 +166,23 @@ impl Values {
         match self {
             Self::Int32(_) => format!("OPTIONAL INT32 {name};"),
             Self::Unsigned(_) => format!("OPTIONAL INT64 {name} (INTEGER(64,false));"),
-            Self::Text(_) | Self::Function(_) | Self::Line(_) => {
+            Self::Text(_) => {
                 format!("OPTIONAL BYTE_ARRAY {name} (UTF8);")
             }
         }
     }
 
-    /// Takes a value; whether there is one. Returns the bytes it takes, about.
-    fn push(&mut self, value: &ScriptValue<'_>) -> Option<usize> {
+    /// Takes a value; whether there is one.
+    fn push(&mut self, value: &ScriptValue<'_>) -> bool {
         match (self, value) {
-            (_, ScriptValue::None) => None,
+            (_, ScriptValue::None) => return false,
             // Signs and widths are those of perf's fields.
-            (Self::Int32(values), ScriptValue::Number(number)) => {
-                values.push(*number as i32);
-                Some(4)
-            }
-            (Self::Int32(values), ScriptValue::Signed(number)) => {
-                values.push(*number as i32);
-                Some(4)
-            }
+            (Self::Int32(values), ScriptValue::Number(number)) => values.push(*number as i32),
+            (Self::Int32(values), ScriptValue::Signed(number)) => values.push(*number as i32),
             (
                 Self::Unsigned(values),
                 ScriptValue::Number(number) | ScriptValue::Address(number),
-            ) => {
-                values.push(number.cast_signed());
-                Some(8)
-            }
+            ) => values.push(number.cast_signed()),
             (Self::Text(values), value) => {
                 let text = match value {
                     ScriptValue::Text(text) => String::from_utf8_lossy(text).into_owned(),
@@ -154,32 +193,38 @@ impl Values {
                         text
                     }
                 };
-                let bytes = text.len() + size_of::<ByteArray>();
                 values.push(text.into_bytes().into());
-                Some(bytes)
             }
-            _ => None,
+            _ => return false,
+        }
+        true
+    }
+
+    fn push_text(&mut self, text: ByteArray) {
+        if let Self::Text(values) = self {
+            values.push(text);
         }
     }
 }
 
 impl Chains {
-    fn schema(&self) -> String {
+    fn schema(functions: bool) -> String {
         let list = |name: &str, element: &str| {
             format!("OPTIONAL GROUP {name} (LIST) {{ REPEATED GROUP list {{ {element} }} }}")
         };
         let mut text = list("callchain", "REQUIRED INT64 element (INTEGER(64,false));");
-        if self.spots.is_some() {
+        if functions {
             text.push_str(&list("callchain_sym", "OPTIONAL BYTE_ARRAY element (UTF8);"));
         }
         text
     }
 
-    fn push(&mut self, view: &SampleView<'_>) {
+    fn push(&mut self, view: &SampleView<'_>, functions: Option<&mut SharedBytes>) {
         self.lengths.push((!view.chain.is_empty()).then_some(view.chain.len()));
         self.addresses.extend(view.chain.iter().map(|step| step.address.cast_signed()));
-        if let Some(spots) = &mut self.spots {
-            spots.extend(view.chain.iter().map(|step| step.spot));
+        if let Some(shared) = functions {
+            let function = |step: &super::Step| shared.place(view, step.place).function.clone();
+            self.functions.extend(view.chain.iter().map(function));
         }
     }
 
@@ -203,27 +248,21 @@ impl Chains {
     }
 }
 
-impl<'a> ParquetWriter<'a> {
-    /// Begins a file of `fields`; `recording` is its name.
-    ///
-    /// # Errors
-    /// Those of `out`.
-    pub fn new(fields: &Fields, recording: &str, out: Out<'a>) -> io::Result<Self> {
-        let chains = fields
-            .has(Field::Ip)
-            .then(|| Chains { spots: fields.has(Field::Sym).then(Vec::new), ..Chains::default() });
-        let fields: Vec<Field> = fields.iter().collect();
-        let columns: Vec<ParquetColumn> = fields
-            .iter()
-            .map(|&field| ParquetColumn { is_there: Vec::new(), values: Values::of(field) })
-            .collect();
+impl<'a> ColumnFormat<'a> {
+    /// Columns of what `lines` would show; `recording` is the recording's name.
+    pub(super) fn new(lines: &'a LineFormat, recording: &str) -> io::Result<Self> {
+        let shown: &Fields = &lines.options.fields;
+        let (chains, functions) = (shown.has(Field::Ip), shown.has(Field::Sym));
+        let fields: Vec<Field> = shown.iter().collect();
         let mut schema = String::from("message samples { ");
-        for (field, column) in fields.iter().zip(&columns) {
-            schema.push_str(&column.values.schema(field.name()));
+        for &field in &fields {
+            schema.push_str(&Values::of(field).schema(field.name()));
         }
-        schema.push_str(&chains.as_ref().map(Chains::schema).unwrap_or_default());
+        if chains {
+            schema.push_str(&Chains::schema(functions));
+        }
         schema.push_str(" }");
-        let schema = parse_message_type(&schema).map_err(failed)?;
+        let schema: TypePtr = Arc::new(parse_message_type(&schema).map_err(failed)?);
         let told = |key: &str, value: &str| KeyValue::new(key.to_owned(), value.to_owned());
         let properties = WriterProperties::builder()
             .set_compression(Compression::SNAPPY)
@@ -234,155 +273,104 @@ impl<'a> ParquetWriter<'a> {
                 told("unit of time", "nanoseconds of the recording's clock"),
             ]))
             .build();
-        let file = SerializedFileWriter::new(out, Arc::new(schema), Arc::new(properties));
-        Ok(Self { fields, columns, chains, rows: 0, bytes: 0, file: file.map_err(failed)? })
+        let (columns, properties) =
+            (SchemaDescriptor::new(Arc::clone(&schema)), Arc::new(properties));
+        Ok(Self { lines, fields, chains, functions, schema, columns, properties })
     }
 
-    /// Takes a sample.
-    pub fn sample(&mut self, view: &SampleView<'_>) {
-        for (field, column) in self.fields.iter().zip(&mut self.columns) {
-            let bytes = match (&mut column.values, view.place) {
-                (Values::Function(spots) | Values::Line(spots), place) => place.map(|place| {
-                    spots.push(place.spot);
-                    size_of::<ModuleOffset>()
-                }),
-                (values, _) => values.push(&rows::value(view, *field)),
-            };
-            column.is_there.push(i16::from(bytes.is_some()));
-            self.bytes += bytes.unwrap_or(0);
-        }
-        if let Some(chains) = &mut self.chains {
-            chains.push(view);
-            self.bytes += view.chain.len() * (8 + size_of::<ModuleOffset>());
-        }
-        self.rows += 1;
-    }
-
-    /// Places whose names [`ParquetWriter::write`] wants, with repetitions.
-    pub fn spots(&self) -> impl Iterator<Item = ModuleOffset> + '_ {
-        let of_columns = self.columns.iter().flat_map(|column| match &column.values {
-            Values::Function(spots) | Values::Line(spots) => &spots[..],
-            _ => &[],
+    /// Encodes a batch.
+    pub(super) fn row_group(&self, batch: &SampleBatch) -> io::Result<RowGroup> {
+        let column =
+            |&field: &Field| ParquetColumn { is_there: Vec::new(), values: Values::of(field) };
+        let mut columns: Vec<ParquetColumn> = self.fields.iter().map(column).collect();
+        let (mut chains, mut shared) = (Chains::default(), SharedBytes::default());
+        batch.each(self.lines.needs_details, |_, view| {
+            for (&field, column) in self.fields.iter().zip(&mut columns) {
+                let is_there = match shared.of_field(view, field) {
+                    Some(text) => text.map(|text| column.values.push_text(text)).is_some(),
+                    None => column.values.push(&rows::value(view, field)),
+                };
+                column.is_there.push(is_there.into());
+            }
+            if self.chains {
+                chains.push(view, self.functions.then_some(&mut shared));
+            }
         });
-        let of_chains = self.chains.as_ref().and_then(|chains| chains.spots.as_ref());
-        of_columns.chain(of_chains.into_iter().flatten()).copied()
+        if columns.first().is_none_or(|column| column.is_there.is_empty()) {
+            return Ok(RowGroup::default());
+        }
+        let mut group = RowGroup::default();
+        for ParquetColumn { is_there, values } in columns {
+            match values {
+                Values::Int32(values) => {
+                    self.add::<Int32Type>(&mut group, &values, &is_there, None)
+                }
+                Values::Unsigned(values) => {
+                    self.add::<Int64Type>(&mut group, &values, &is_there, None)
+                }
+                Values::Text(values) => {
+                    self.add::<ByteArrayType>(&mut group, &values, &is_there, None)
+                }
+            }?;
+        }
+        if self.chains {
+            let (defined, repeated) = chains.levels(|_| 2);
+            self.add::<Int64Type>(&mut group, &chains.addresses, &defined, Some(&repeated))?;
+        }
+        if self.chains && self.functions {
+            let is_named = |at: usize| 2 + i16::from(chains.functions[at].is_some());
+            let (defined, repeated) = chains.levels(is_named);
+            let names: Vec<ByteArray> = chains.functions.into_iter().flatten().collect();
+            self.add::<ByteArrayType>(&mut group, &names, &defined, Some(&repeated))?;
+        }
+        Ok(group)
     }
 
-    /// Bytes of memory that wait to be written, about.
-    #[must_use]
-    pub fn waiting(&self) -> usize {
-        self.bytes
+    /// Encodes the next column of a row group.
+    fn add<T: DataType>(
+        &self,
+        group: &mut RowGroup,
+        values: &[T::T],
+        defined: &[i16],
+        repeated: Option<&[i16]>,
+    ) -> io::Result<()> {
+        let mut bytes = TrackedWrite::new(Vec::new());
+        let column = self.columns.column(group.columns.len());
+        let pages = Box::new(SerializedPageWriter::new(&mut bytes));
+        let writer = get_column_writer(column, Arc::clone(&self.properties), pages);
+        let mut writer = get_typed_column_writer::<T>(writer);
+        writer.write_batch(values, Some(defined), repeated).map_err(failed)?;
+        let close = writer.close().map_err(failed)?;
+        group.columns.push((bytes.into_inner().map_err(failed)?, close));
+        Ok(())
     }
 
-    /// Writes what was taken as a row group.
-    ///
-    /// # Errors
-    /// Those of the file.
-    pub fn write(&mut self, names: &Names) -> io::Result<()> {
-        if self.rows == 0 {
+    /// Begins a file of these columns.
+    pub(super) fn file<'o>(&self, out: &'o mut (dyn Write + Send)) -> io::Result<ParquetFile<'o>> {
+        let (schema, properties) = (Arc::clone(&self.schema), Arc::clone(&self.properties));
+        let file = SerializedFileWriter::new(out, schema, properties).map_err(failed)?;
+        Ok(ParquetFile { file })
+    }
+}
+
+impl ParquetFile<'_> {
+    /// Appends a row group.
+    pub(super) fn append(&mut self, group: RowGroup) -> io::Result<()> {
+        if group.columns.is_empty() {
             return Ok(());
         }
-        let mut group = self.file.next_row_group().map_err(failed)?;
-        let symbol = |spot: &ModuleOffset| names.get(spot).and_then(Option::as_ref);
-        for ParquetColumn { is_there, values } in &mut self.columns {
-            match values {
-                Values::Int32(values) => flat::<Int32Type>(next(&mut group)?, values, is_there),
-                Values::Unsigned(values) => flat::<Int64Type>(next(&mut group)?, values, is_there),
-                Values::Text(values) => flat::<ByteArrayType>(next(&mut group)?, values, is_there),
-                Values::Function(spots) => {
-                    let name = |spot: &ModuleOffset| Some(symbol(spot)?.name.as_bytes().into());
-                    named(next(&mut group)?, spots, is_there, name)
-                }
-                Values::Line(spots) => named(next(&mut group)?, spots, is_there, |spot| {
-                    Some(source_line(symbol(spot)?)?.into_bytes().into())
-                }),
-            }?;
-            is_there.clear();
+        let mut to = self.file.next_row_group().map_err(failed)?;
+        for (bytes, close) in group.columns {
+            to.append_column(&Bytes::from(bytes), close).map_err(failed)?;
         }
-        if let Some(chains) = &mut self.chains {
-            let (defined, repeated) = chains.levels(|_| 2);
-            nested::<Int64Type>(next(&mut group)?, &chains.addresses, &defined, &repeated)?;
-            if let Some(spots) = &chains.spots {
-                let found: Vec<Option<&Symbol>> = spots.iter().map(symbol).collect();
-                let (defined, repeated) = chains.levels(|at| 2 + i16::from(found[at].is_some()));
-                let texts: Vec<ByteArray> =
-                    found.iter().flatten().map(|symbol| symbol.name.as_bytes().into()).collect();
-                nested::<ByteArrayType>(next(&mut group)?, &texts, &defined, &repeated)?;
-            }
-            *chains =
-                Chains { spots: chains.spots.as_ref().map(|_| Vec::new()), ..Chains::default() };
-        }
-        group.close().map_err(failed)?;
-        (self.rows, self.bytes) = (0, 0);
+        to.close().map_err(failed)?;
         Ok(())
     }
 
     /// Ends the file.
-    ///
-    /// # Errors
-    /// Those of the file.
-    pub fn finish(self) -> io::Result<()> {
+    pub(super) fn finish(self) -> io::Result<()> {
         self.file.close().map(|_| ()).map_err(failed)
     }
-}
-
-/// Writes a column and empties it.
-fn flat<T: DataType>(
-    column: SerializedColumnWriter<'_>,
-    values: &mut Vec<T::T>,
-    is_there: &[i16],
-) -> io::Result<()> {
-    write::<T>(column, values, is_there, None)?;
-    values.clear();
-    Ok(())
-}
-
-/// Writes a column of names and empties it: of what `name` knows, of all rows that have a place.
-fn named(
-    column: SerializedColumnWriter<'_>,
-    spots: &mut Vec<ModuleOffset>,
-    is_there: &[i16],
-    name: impl Fn(&ModuleOffset) -> Option<ByteArray>,
-) -> io::Result<()> {
-    let mut places = spots.iter();
-    let mut texts = Vec::with_capacity(spots.len());
-    let mut level = |&is_there: &i16| {
-        let text = (is_there > 0).then(|| places.next()).flatten().and_then(&name);
-        let is_known = text.is_some();
-        texts.extend(text);
-        i16::from(is_known)
-    };
-    let levels: Vec<i16> = is_there.iter().map(&mut level).collect();
-    write::<ByteArrayType>(column, &texts, &levels, None)?;
-    spots.clear();
-    Ok(())
-}
-
-fn nested<T: DataType>(
-    column: SerializedColumnWriter<'_>,
-    values: &[T::T],
-    defined: &[i16],
-    repeated: &[i16],
-) -> io::Result<()> {
-    write::<T>(column, values, defined, Some(repeated))
-}
-
-fn write<T: DataType>(
-    mut column: SerializedColumnWriter<'_>,
-    values: &[T::T],
-    defined: &[i16],
-    repeated: Option<&[i16]>,
-) -> io::Result<()> {
-    let written = column.typed::<T>().write_batch(values, Some(defined), repeated);
-    written.and_then(|_| column.close()).map_err(failed)
-}
-
-fn next<'g, W: Write + Send>(
-    group: &'g mut SerializedRowGroupWriter<'_, W>,
-) -> io::Result<SerializedColumnWriter<'g>> {
-    // The schema was made of the same fields.
-    let none = || ParquetError::General("fewer columns than fields".into());
-    group.next_column().and_then(|column| column.ok_or_else(none)).map_err(failed)
 }
 
 fn failed(error: ParquetError) -> io::Error {

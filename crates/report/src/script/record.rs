@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use pmuscope_abi::record::kind;
 use pmuscope_perfdata::reader::{Callchain, Comm, Mmap, Namespaces, Record, Switch, TaskRecord};
 
+use super::line_buffer::LineBuffer;
 use super::rows::counts;
 use super::value::{NamedValue, ScriptValue, id, json_pairs, number, or_none};
 use super::{RecordView, text};
@@ -310,7 +311,9 @@ pub(super) fn text(out: &mut String, view: &RecordView<'_>, nanoseconds: bool) {
         let _ = write!(out, "[{cpu:03}] ");
     }
     // perf gives those that the recorder made itself the time 0.
-    text::time(out, Some(view.time.unwrap_or(0)), nanoseconds);
+    let mut time = LineBuffer::default();
+    text::time(&mut time, Some(view.time.unwrap_or(0)), nanoseconds);
+    out.push_str(&String::from_utf8_lossy(time.as_bytes()));
     let _ = write!(out, "PERF_RECORD_{}", name(view.record));
     let _ = match view.record {
         Record::Mmap(mmap) => mapping_text(out, mmap),

@@ -2,19 +2,17 @@
 
 use pmuscope_perfdata::reader::{Event, ReadValues, Registers};
 
-use super::draft::{Draft, NameGap};
+use super::line_buffer::LineBuffer;
 use super::text::branch_flags;
-use super::value::{NamedValue, ScriptValue, id, json_pairs, number, or_none};
-use super::{Field, Fields, SCRIPT_SCHEMA, SampleView, Step};
-use crate::envelope::push_json_string;
+use super::value::{MOST_EXACT, NamedValue, ScriptValue, id, json_pairs, number, or_none};
+use super::{Field, Fields, LineFormat, SCRIPT_SCHEMA, SampleView};
 use crate::sheet::{Separator, push_field};
 
-/// A field that needs no name of a function.
+/// A field that is no name of a thread and no place.
 pub(super) fn value<'a>(view: &SampleView<'a>, field: Field) -> ScriptValue<'a> {
     let sample = view.sample;
     let details = view.details;
     match field {
-        Field::Comm => ScriptValue::Text(view.comm),
         Field::Pid => or_none(sample.pid, id),
         Field::Tid => or_none(sample.tid, id),
         Field::Cpu => or_none(sample.cpu, number),
@@ -48,9 +46,6 @@ pub(super) fn value<'a>(view: &SampleView<'a>, field: Field) -> ScriptValue<'a> 
         Field::Cgroup => or_none(details.and_then(|d| d.cgroup), number),
         Field::DataPageSize => or_none(details.and_then(|d| d.data_page_size), number),
         Field::CodePageSize => or_none(details.and_then(|d| d.code_page_size), number),
-        Field::Dso => or_none(view.place, |place| {
-            ScriptValue::Text(view.present.module(place.spot.module).path)
-        }),
         Field::Brstack | Field::Brstacksym => {
             or_none(details.and_then(|details| details.branches), |stack| {
                 let branches = stack.iter().map(|branch| {
@@ -60,7 +55,7 @@ pub(super) fn value<'a>(view: &SampleView<'a>, field: Field) -> ScriptValue<'a> 
                 ScriptValue::List(branches.collect())
             })
         }
-        Field::Sym | Field::Srcline => ScriptValue::None,
+        Field::Comm | Field::Sym | Field::Dso | Field::Srcline => ScriptValue::None,
     }
 }
 
@@ -90,7 +85,7 @@ pub(super) fn counts(read: ReadValues<'_>) -> ScriptValue<'static> {
 }
 
 /// The first line: what follows, and of what.
-pub(super) fn json_head(draft: &mut Draft, events: &[Event], file: &str) {
+pub(super) fn json_head(events: &[Event], file: &str) -> String {
     let names = events.iter().map(|event| ScriptValue::Text(event.name.as_bytes())).collect();
     let pairs = [
         ("schema", ScriptValue::Word(SCRIPT_SCHEMA.into())),
@@ -98,90 +93,156 @@ pub(super) fn json_head(draft: &mut Draft, events: &[Event], file: &str) {
         ("file", ScriptValue::Text(file.as_bytes())),
         ("events", ScriptValue::List(names)),
     ];
-    draft.text.push('{');
-    json_pairs(&mut draft.text, &pairs);
-    draft.text.push_str("}\n");
+    let mut out = String::from("{");
+    json_pairs(&mut out, &pairs);
+    out.push_str("}\n");
+    out
 }
 
-pub(super) fn json_sample(draft: &mut Draft, view: &SampleView<'_>, fields: &Fields) {
-    draft.text.push_str("{\"type\":\"sample\"");
-    for field in fields.iter() {
-        draft.text.push(',');
-        push_json_string(&mut draft.text, field.name());
-        draft.text.push(':');
-        match (field, view.place) {
-            (Field::Sym, Some(place)) => {
-                draft.gap(place.spot, NameGap::JsonFunction);
-                draft.gap(place.spot, NameGap::JsonInlined);
+pub(super) fn json_sample(out: &mut LineBuffer, view: &SampleView<'_>, format: &LineFormat) {
+    let fields = &format.options.fields;
+    out.push_str("{\"type\":\"sample\"");
+    let mut suffix = view.place.and_then(|place| view.texts.places.get(place));
+    for (field, key) in fields.iter().zip(&format.keys) {
+        if field.is_of_place() && view.place.is_some() {
+            // It has all of them, which adjoin.
+            if let Some(text) = suffix.take() {
+                out.push_str(&text.suffix);
             }
-            (Field::Srcline, Some(place)) => draft.gap(place.spot, NameGap::JsonLine),
-            _ => value(view, field).json(&mut draft.text),
+            continue;
         }
+        out.push_str(key);
+        json_value(out, view, field, format);
     }
     if fields.has(Field::Ip) && !view.chain.is_empty() {
-        draft.text.push_str(",\"callchain\":[");
+        out.push_str(",\"callchain\":[");
         for (number, step) in view.chain.iter().enumerate() {
-            draft.text.push_str(if number == 0 { "{" } else { ",{" });
-            json_step(draft, *step, view, fields);
-            draft.text.push('}');
+            out.push_str(if number == 0 { "{\"ip\":" } else { ",{\"ip\":" });
+            json_address(out, step.address);
+            if let Some(text) = view.texts.places.get(step.place).filter(|_| fields.want_places()) {
+                out.push_str(&text.suffix);
+            }
+            out.push(b'}');
         }
-        draft.text.push(']');
+        out.push(b']');
     }
-    draft.text.push_str("}\n");
+    out.push_str("}\n");
 }
 
-fn json_step(draft: &mut Draft, step: Step, view: &SampleView<'_>, fields: &Fields) {
-    json_pairs(&mut draft.text, &[("ip", ScriptValue::Address(step.address))]);
-    if fields.has(Field::Sym) {
-        draft.text.push_str(",\"sym\":");
-        draft.gap(step.spot, NameGap::JsonFunction);
-        draft.gap(step.spot, NameGap::JsonInlined);
-    }
-    if fields.has(Field::Dso) {
-        draft.text.push(',');
-        let path = view.present.module(step.spot.module).path;
-        json_pairs(&mut draft.text, &[("dso", ScriptValue::Text(path))]);
-    }
-    if fields.has(Field::Srcline) {
-        draft.text.push_str(",\"srcline\":");
-        draft.gap(step.spot, NameGap::JsonLine);
+/// The value of a field; those of almost every line without a detour.
+fn json_value(out: &mut LineBuffer, view: &SampleView<'_>, field: Field, format: &LineFormat) {
+    let sample = view.sample;
+    match (field, view.texts.comms.get(view.comm)) {
+        (Field::Comm, Some(comm)) => out.push_str(&comm.text),
+        (Field::Event, _) => out.push_str(format.event(view)),
+        (Field::Pid | Field::Tid | Field::Cpu | Field::Time | Field::Period, _) => {
+            match integer(view, field) {
+                None => out.push_str("null"),
+                Some(number) if number <= MOST_EXACT.into() => push_integer(out, number),
+                Some(number) => {
+                    out.push(b'"');
+                    push_integer(out, number);
+                    out.push(b'"');
+                }
+            }
+        }
+        (Field::Ip, _) if sample.ip.is_some() => json_address(out, sample.ip.unwrap_or(0)),
+        _ => {
+            let mut text = String::new();
+            value(view, field).json(&mut text);
+            out.push_str(&text);
+        }
     }
 }
 
-pub(super) fn csv_head(draft: &mut Draft, fields: &Fields) {
-    let names: Vec<&str> = fields.iter().map(Field::name).collect();
-    draft.text.push_str(&names.join(","));
-    if fields.has(Field::Ip) {
-        draft.text.push_str(",callchain");
+/// A field that is an integer.
+#[inline]
+fn integer(view: &SampleView<'_>, field: Field) -> Option<i128> {
+    let sample = view.sample;
+    match field {
+        Field::Pid => sample.pid.map(Into::into),
+        Field::Tid => sample.tid.map(Into::into),
+        Field::Cpu => sample.cpu.map(Into::into),
+        Field::Time => sample.time.map(Into::into),
+        _ => view.period().map(Into::into),
     }
-    draft.text.push('\n');
+}
+
+#[inline]
+fn push_integer(out: &mut LineBuffer, number: i128) {
+    if number < 0 {
+        out.push(b'-');
+    }
+    out.decimal(number.unsigned_abs() as u64, 0);
+}
+
+fn json_address(out: &mut LineBuffer, address: u64) {
+    out.push_str("\"0x");
+    out.hexadecimal(address, 0);
+    out.push(b'"');
+}
+
+pub(super) fn csv_head(fields: &Fields) -> String {
+    let mut names: Vec<&str> = fields.iter().map(Field::name).collect();
+    names.extend(fields.has(Field::Ip).then_some("callchain"));
+    names.join(",") + "\n"
 }
 
 /// One line per sample; callers in one field, as addresses with spaces between.
-pub(super) fn csv_sample(draft: &mut Draft, view: &SampleView<'_>, fields: &Fields) {
-    let mut text = String::new();
+pub(super) fn csv_sample(out: &mut LineBuffer, view: &SampleView<'_>, format: &LineFormat) {
+    let fields = &format.options.fields;
+    let mut suffix = view.place.and_then(|place| view.texts.places.get(place));
     for (number, field) in fields.iter().enumerate() {
-        draft.text.push_str(if number == 0 { "" } else { "," });
-        match (field, view.place) {
-            (Field::Sym, Some(place)) => draft.gap(place.spot, NameGap::CsvFunction),
-            (Field::Srcline, Some(place)) => draft.gap(place.spot, NameGap::CsvLine),
-            _ => match value(view, field) {
-                // What was not recorded is empty, as programs that read tables expect it.
-                ScriptValue::None => {}
-                ScriptValue::Signed(number) => draft.text.push_str(&number.to_string()),
-                value => {
-                    text.clear();
-                    value.text(&mut text);
-                    push_field(&mut draft.text, Separator::Comma, &text);
-                }
-            },
+        let is_of_place = field.is_of_place() && view.place.is_some();
+        if is_of_place && suffix.is_none() {
+            continue;
+        }
+        if number > 0 {
+            out.push(b',');
+        }
+        match suffix.take_if(|_| is_of_place) {
+            // It has all of them, which adjoin.
+            Some(text) => out.push_str(&text.suffix),
+            None => csv_value(out, view, field, format),
         }
     }
     if fields.has(Field::Ip) {
-        let chain: Vec<String> =
-            view.chain.iter().map(|step| format!("{:#x}", step.address)).collect();
-        draft.text.push(',');
-        draft.text.push_str(&chain.join(" "));
+        for (number, step) in view.chain.iter().enumerate() {
+            out.push_str(if number == 0 { ",0x" } else { " 0x" });
+            out.hexadecimal(step.address, 0);
+        }
+        if view.chain.is_empty() {
+            out.push(b',');
+        }
     }
-    draft.text.push('\n');
+    out.push(b'\n');
+}
+
+/// The value of a field; what was not recorded is empty, as programs that read tables expect it.
+fn csv_value(out: &mut LineBuffer, view: &SampleView<'_>, field: Field, format: &LineFormat) {
+    let sample = view.sample;
+    match (field, view.texts.comms.get(view.comm)) {
+        (Field::Comm, Some(comm)) => out.push_str(&comm.text),
+        (Field::Event, _) => out.push_str(format.event(view)),
+        (Field::Pid | Field::Tid | Field::Cpu | Field::Time | Field::Period, _) => {
+            if let Some(number) = integer(view, field) {
+                push_integer(out, number);
+            }
+        }
+        (Field::Ip, _) => {
+            if let Some(ip) = sample.ip {
+                out.push_str("0x");
+                out.hexadecimal(ip, 0);
+            }
+        }
+        _ => match value(view, field) {
+            ScriptValue::None => {}
+            value => {
+                let (mut text, mut quoted) = (String::new(), String::new());
+                value.text(&mut text);
+                push_field(&mut quoted, Separator::Comma, &text);
+                out.push_str(&quoted);
+            }
+        },
+    }
 }

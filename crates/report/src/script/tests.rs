@@ -6,9 +6,10 @@ use pmuscope_perfdata::reader::{
     Comm, CpuMode, Mmap, Reader, Record, SampleId, Switch, TaskRecord,
 };
 use pmuscope_perfdata::writer::{Features, FileEvent, closing, front};
-use pmuscope_profile::Line;
+use pmuscope_profile::{AddressSpaces, Line, Locator};
 use pmuscope_symbols::{Frame, Symbol};
 
+use super::place_text::{CommText, PlaceTexts};
 use super::*;
 
 /// Two functions in one file, of which the second holds an inlined one.
@@ -28,17 +29,16 @@ fn present() -> AddressSpaces {
     present
 }
 
-fn names(present: &AddressSpaces) -> Names {
+fn symbol(address: u64) -> Option<Symbol> {
     let line = |number| Some(Line { file: "sh.c".into(), number: Some(number) });
-    let outer = Symbol { line: line(3), ..Symbol::named("eval".into()) };
-    let frame = Frame::named("peek<int, 2>".into(), line(9));
-    let inlining: Symbol =
-        Symbol { line: line(40), inlined: [frame].into(), ..Symbol::named("main".into()) };
-    let mut names = Names::default();
-    for (address, symbol) in [(0x1010, outer), (0x1020, inlining)] {
-        names.insert(present.find(CpuMode::User, Some(7), address), Some(symbol));
+    match address {
+        0x10 => Some(Symbol { line: line(3), ..Symbol::named("eval".into()) }),
+        0x20 => {
+            let frame = Frame::named("peek<int, 2>".into(), line(9));
+            Some(Symbol { line: line(40), inlined: [frame].into(), ..Symbol::named("main".into()) })
+        }
+        _ => None,
     }
-    names
 }
 
 fn event() -> Event {
@@ -51,10 +51,11 @@ fn event() -> Event {
     Event { name: "cpu-clock".into(), attr, ids: vec![5] }
 }
 
-/// Hands on one sample with and one without callers, and the names of their places.
-fn with_samples(take: impl FnOnce(&Event, &Names, &[SampleView<'_>])) {
-    let present = present();
-    let event = event();
+/// The lines of one sample with and one without callers, in a form with these fields.
+fn printed(form: Form, fields: &str) -> String {
+    let (present, mut locator) = (present(), Locator::default());
+    let events = [event()];
+    let options = ScriptOptions { form, fields: fields.parse().unwrap(), nanoseconds: false };
     let sample = Sample {
         ip: Some(0x1010),
         pid: Some(7),
@@ -64,68 +65,171 @@ fn with_samples(take: impl FnOnce(&Event, &Names, &[SampleView<'_>])) {
         address: Some(0xdada),
         ..Sample::default()
     };
-    let comm = present.comm(7, 8).to_vec();
-    let step = |address| Step { address, spot: present.find(CpuMode::User, Some(7), address) };
-    let chain = [step(0x1010), step(0x1020), step(0x9999)];
-    let views = [&chain[..], &[]].map(|chain| SampleView {
-        sample: &sample,
-        details: None,
-        event: &event,
-        comm: &comm,
-        place: Some(step(0x1010)),
-        chain,
-        branches: &[],
-        present: &present,
-        tracepoint: None,
+    let thread = locator.thread(&present, Some((7, 8)));
+    let chain = [0x1010, 0x1020, 0x9999].map(|address| {
+        let place = locator.place(&present, thread, CpuMode::User, address);
+        Step { address, place }
     });
-    take(&event, &names(&present), &views);
+    let mut texts = Texts::default();
+    texts.comms.push(CommText::new(form, &locator.comm(&present, thread.comm)));
+    for place in locator.places(0) {
+        let (path, symbol) = (present.module(place.module).path, symbol(place.address));
+        texts.places.push(PlaceTexts::default().text(&options, symbol.as_ref(), path));
+    }
+    let format = LineFormat::new(options, &events);
+    let mut out = LineBuffer::default();
+    out.push_str(&format.head(&events, "x.data"));
+    for chain in [&chain[..], &[]] {
+        let view = SampleView {
+            sample: &sample,
+            details: None,
+            event: &events[0],
+            comm: thread.comm,
+            place: Some(0),
+            chain,
+            branches: &[],
+            tracepoint: None,
+            texts: &texts,
+        };
+        format.sample(&mut out, &view);
+    }
+    String::from_utf8(out.as_bytes().to_vec()).unwrap()
 }
 
-/// The same in a form with these fields.
-fn printed(form: Form, fields: &str) -> String {
-    let options = ScriptOptions { form, fields: fields.parse().unwrap(), nanoseconds: false };
-    let mut out = Vec::new();
-    with_samples(|event, names, views| {
-        let mut printer = Printer::new(options, std::slice::from_ref(event), "x.data");
-        views.iter().for_each(|view| printer.sample(view));
-        printer.write(names, &mut out).unwrap();
-    });
-    String::from_utf8(out).unwrap()
+/// What is listed of a recording by `workers` workers; an error as text.
+fn listed(
+    path: &std::path::Path,
+    form: Form,
+    fields: &str,
+    workers: usize,
+) -> Result<Vec<u8>, String> {
+    let symbolizer =
+        pmuscope_symbols::Symbolizer::new(pmuscope_symbols::Options { inlined: false });
+    let (unwinder, running) = (symbolizer.unwinder(), symbolizer.running_kernel());
+    let unwinding = pmuscope_profile::Unwinding { unwinder: &unwinder, running: &running };
+    // Some have names, and all look alike wherever the test runs.
+    let name = |place: &pmuscope_profile::ModuleOffset| {
+        let name = format!("f{}_{:x}", place.module, place.address);
+        (place.address % 3 > 0).then(|| Symbol::named(name.into()))
+    };
+    let writer = ScriptWriter {
+        options: ScriptOptions { form, fields: fields.parse().unwrap(), nanoseconds: true },
+        filter: pmuscope_profile::Filter::default(),
+        classes: vec![RecordClass::Mmap, RecordClass::Task, RecordClass::Lost],
+        walker: Some(pmuscope_profile::StackWalker::new(unwinding)),
+        names: Box::new(move |_, _, places| {
+            assert!(places.is_sorted_by(|one, next| one < next));
+            places.iter().map(name).collect()
+        }),
+        workers,
+    };
+    let mut reader = Reader::open_all(path).map_err(|error| error.to_string())?;
+    let mut out = tempfile::tempfile().unwrap();
+    writer.write(&mut reader, "x.data", &mut out).map_err(|error| error.to_string())?;
+    let mut bytes = Vec::new();
+    std::io::Seek::rewind(&mut out).unwrap();
+    std::io::Read::read_to_end(&mut out, &mut bytes).unwrap();
+    Ok(bytes)
 }
 
-/// Read back by the library's own reader, in two row groups.
+/// Recordings of the corpus, and how many of them can be read.
+fn each_recording(check: impl Fn(&std::path::Path) -> bool) {
+    let recordings = pmuscope_testkit::corpus::corpus().recordings();
+    let read = recordings.iter().filter(|path| check(path)).count();
+    assert!(read * 2 > recordings.len(), "{read} of {} can be read", recordings.len());
+}
+
+#[test]
+fn any_number_of_workers_writes_the_same() {
+    each_recording(|path| {
+        let mut was_read = false;
+        for form in [Form::Text, Form::Json, Form::Csv] {
+            let fields = "+pid,+addr,+weight,+read,+id,+brstacksym,+uregs";
+            let one = listed(path, form, fields, 1);
+            for workers in [2, 7] {
+                let more = listed(path, form, fields, workers);
+                assert!(one == more, "{} as {form:?} by {workers} workers", path.display());
+            }
+            was_read |= one.is_ok_and(|bytes| bytes.len() > 100);
+        }
+        was_read
+    });
+}
+
+/// Every sample is a row, with the values that CSV has.
 #[cfg(feature = "parquet")]
 #[test]
-fn samples_as_columns() {
+fn rows_of_columns_are_those_of_csv() {
     use ::parquet::file::reader::{FileReader as _, SerializedFileReader};
-    let mut out = tempfile::tempfile().unwrap();
-    with_samples(|_, names, views| {
-        let fields = "+srcline,+addr,+weight,+read".parse().unwrap();
-        let mut table = ParquetWriter::new(&fields, "x.data", &mut out).unwrap();
-        views.iter().for_each(|view| table.sample(view));
-        assert_eq!(table.spots().count(), 2 * 2 + 3);
-        assert!(table.waiting() > 100);
-        table.write(names).unwrap();
-        assert_eq!((table.spots().count(), table.waiting()), (0, 0));
-        // Nothing came: no row group.
-        table.write(names).unwrap();
-        table.sample(&views[1]);
-        table.write(&Names::default()).unwrap();
-        table.finish().unwrap();
+    use ::parquet::record::RowAccessor as _;
+
+    each_recording(|path| {
+        let fields = "tid,time,ip,sym,dso";
+        let Ok(csv) = listed(path, Form::Csv, fields, 1) else { return false };
+        let csv = String::from_utf8(csv).unwrap();
+        let columns = listed(path, Form::Parquet, fields, 2).unwrap();
+        assert_eq!(columns, listed(path, Form::Parquet, fields, 7).unwrap());
+        let file = SerializedFileReader::new(bytes::Bytes::from(columns)).unwrap();
+        let metadata = file.metadata().file_metadata();
+        let pairs = metadata.key_value_metadata().unwrap();
+        assert!(pairs.iter().any(|pair| pair.key == "recording"));
+        let mut lines = csv.lines().skip(1);
+        for row in file.get_row_iter(None).unwrap().map(Result::unwrap) {
+            let mut line = lines.next().unwrap().split(',');
+            let chain = row.get_list(5).map_or(0, |list| list.len());
+            let addresses = line.next_back().unwrap();
+            assert_eq!(addresses.split_whitespace().count(), chain);
+            let number =
+                |at| row.get_ulong(at).map_or_else(|_| String::new(), |time| time.to_string());
+            let tid = row.get_int(0).map_or_else(|_| String::new(), |tid| tid.to_string());
+            let ip = row.get_ulong(2).map_or_else(|_| String::new(), |ip| format!("{ip:#x}"));
+            let symbol = row.get_string(3).cloned().unwrap_or_default();
+            assert_eq!(
+                [&tid, &number(1), &ip, &symbol].map(|value| &**value),
+                [(); 4].map(|()| line.next().unwrap())
+            );
+        }
+        assert_eq!(lines.next(), None);
+        true
     });
-    let file = SerializedFileReader::new(out).unwrap();
-    assert_eq!(file.metadata().num_row_groups(), 2);
-    let told = file.metadata().file_metadata().key_value_metadata().unwrap();
-    assert!(
-        told.iter().any(|one| one.key == "recording" && one.value.as_deref() == Some("x.data"))
-    );
-    let rows = file.into_iter().map(|row| crate::escape(&row.unwrap().to_string()).into_owned());
-    let rows: Vec<String> = rows.collect();
-    insta::assert_snapshot!(rows.join("\n"), @r#"
-    {comm: "sh\x1b[1m", tid: 8, cpu: 3, time: 12345678901, period: 4000, event: "cpu-clock", read: null, addr: 56026, weight: null, ip: 4112, sym: "eval", dso: "/bin/da,sh", srcline: "sh.c:3", callchain: [4112, 4128, 39321], callchain_sym: ["eval", "main", null]}
-    {comm: "sh\x1b[1m", tid: 8, cpu: 3, time: 12345678901, period: 4000, event: "cpu-clock", read: null, addr: 56026, weight: null, ip: 4112, sym: "eval", dso: "/bin/da,sh", srcline: "sh.c:3", callchain: null, callchain_sym: null}
-    {comm: "sh\x1b[1m", tid: 8, cpu: 3, time: 12345678901, period: 4000, event: "cpu-clock", read: null, addr: 56026, weight: null, ip: 4112, sym: null, dso: "/bin/da,sh", srcline: null, callchain: null, callchain_sym: null}
-    "#);
+}
+
+#[test]
+fn a_writer_that_fails_ends_the_listing() {
+    struct Full(usize);
+    impl std::io::Write for Full {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            let room = self.0.min(bytes.len());
+            self.0 -= room;
+            if room == 0 { Err(std::io::ErrorKind::BrokenPipe.into()) } else { Ok(room) }
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let path = pmuscope_testkit::corpus::corpus()
+        .recordings()
+        .into_iter()
+        .find(|path| listed(path, Form::Text, "+pid", 1).is_ok_and(|bytes| bytes.len() > 100_000));
+    let path = path.unwrap();
+    for room in [0, 50_000] {
+        let writer = ScriptWriter {
+            options: ScriptOptions {
+                form: Form::Text,
+                fields: Fields::default(),
+                nanoseconds: false,
+            },
+            filter: pmuscope_profile::Filter::default(),
+            classes: Vec::new(),
+            walker: None,
+            names: Box::new(|_, _, places| vec![None; places.len()]),
+            workers: 2,
+        };
+        let mut reader = Reader::open_all(&path).unwrap();
+        let error = writer.write(&mut reader, "x.data", &mut Full(room)).unwrap_err();
+        let ScriptError::Write(error) = error else { panic!("{error}") };
+        assert_eq!(error.kind(), std::io::ErrorKind::BrokenPipe);
+    }
 }
 
 #[test]

@@ -4,150 +4,191 @@ use std::fmt::Write as _;
 
 use pmuscope_perfdata::reader::{Branch, Registers};
 
-use super::draft::{Draft, NameGap};
-use super::rows;
-use super::{Field, SampleView, ScriptOptions, Step};
-use crate::{escape, escape_bytes};
+use super::line_buffer::LineBuffer;
+use super::{Field, LineFormat, SampleView, Step, rows};
+use crate::escape;
 
 /// A line, and one for each caller.
-pub(super) fn sample(
-    draft: &mut Draft,
-    view: &SampleView<'_>,
-    options: &ScriptOptions,
-    name_width: usize,
-) {
-    front(&mut draft.text, view, options, name_width);
-    let chain = !view.chain.is_empty() && options.fields.has(Field::Ip);
-    for field in options.fields.iter() {
+pub(super) fn sample(out: &mut LineBuffer, view: &SampleView<'_>, format: &LineFormat) {
+    front(out, view, format);
+    let fields = &format.options.fields;
+    for field in fields.iter() {
         match field {
-            Field::Ip if chain => {
-                draft.text.push('\n');
-                view.chain.iter().for_each(|step| caller(draft, *step, view, options));
+            Field::Ip if !view.chain.is_empty() => {
+                out.push(b'\n');
+                view.chain.iter().for_each(|step| caller(out, *step, view, format));
             }
             Field::Ip => {
-                put(draft, format_args!(" {:>16}", hex(view.sample.ip)));
-                at(draft, view.place, view, options);
+                address(out, view.sample.ip);
+                place(out, view.place, view, format);
             }
             // Without an address they stand for themselves.
-            Field::Sym | Field::Dso | Field::Srcline if options.fields.has(Field::Ip) => {}
-            Field::Sym => {
-                at(draft, view.place, view, options);
+            Field::Sym | Field::Dso | Field::Srcline if fields.has(Field::Ip) => {}
+            Field::Dso | Field::Srcline if fields.has(Field::Sym) => {}
+            Field::Sym | Field::Dso | Field::Srcline => place(out, view.place, view, format),
+            Field::Brstack | Field::Brstacksym => branches(out, view, field),
+            // Printed in front.
+            Field::Comm
+            | Field::Pid
+            | Field::Tid
+            | Field::Cpu
+            | Field::Misc
+            | Field::Time
+            | Field::Period
+            | Field::Event => {}
+            Field::Addr => address(out, view.sample.address),
+            field => {
+                let mut text = String::new();
+                more(&mut text, view, field);
+                out.push_str(&text);
             }
-            Field::Dso | Field::Srcline if options.fields.has(Field::Sym) => {}
-            Field::Dso | Field::Srcline => at(draft, view.place, view, options),
-            Field::Brstack | Field::Brstacksym => branches(draft, view, field),
-            field => more(&mut draft.text, view, field),
         }
     }
-    draft.text.push('\n');
+    out.push(b'\n');
 }
 
-fn put(draft: &mut Draft, words: std::fmt::Arguments<'_>) {
-    // Writing to a String does not fail.
-    let _ = draft.text.write_fmt(words);
-}
-
-fn hex(address: Option<u64>) -> String {
-    address.map_or_else(|| "-".into(), |address| format!("{address:x}"))
+/// ` {address:>16x}`
+fn address(out: &mut LineBuffer, address: Option<u64>) {
+    out.push(b' ');
+    match address {
+        Some(address) => out.hexadecimal(address, 16),
+        None => out.push_str("               -"),
+    }
 }
 
 /// Who, where and when.
-fn front(out: &mut String, view: &SampleView<'_>, options: &ScriptOptions, name_width: usize) {
+fn front(out: &mut LineBuffer, view: &SampleView<'_>, format: &LineFormat) {
     let sample = view.sample;
-    let has = |field| options.fields.has(field);
-    let number = |value: Option<i32>| value.map_or_else(|| "-".into(), |value| value.to_string());
-    if has(Field::Comm) {
-        let comm = escape_bytes(view.comm);
+    let has = |field| format.options.fields.has(field);
+    if has(Field::Comm)
+        && let Some(comm) = view.texts.comms.get(view.comm)
+    {
         // perf sets names flush where call chains follow.
-        let width = if view.chain.is_empty() { 16 } else { 0 };
-        let _ = write!(out, "{comm:>width$} ");
+        let comm = if view.chain.is_empty() { &comm.padded } else { &comm.text };
+        out.push_str(comm);
+        out.push(b' ');
     }
-    let (pid, tid) = (number(sample.pid), number(sample.tid));
-    let _ = match (has(Field::Pid), has(Field::Tid)) {
-        (true, true) => write!(out, "{pid:>5}/{tid:<5} "),
-        (true, false) => write!(out, "{pid:>5} "),
-        (false, true) => write!(out, "{tid:>5} "),
-        (false, false) => Ok(()),
-    };
+    match (has(Field::Pid), has(Field::Tid)) {
+        (true, true) => {
+            id(out, sample.pid);
+            let start = out.len();
+            out.push(b'/');
+            signed_or_dash(out, sample.tid, 0);
+            out.spaces((start + 7).saturating_sub(out.len()).max(1));
+        }
+        (true, false) => {
+            id(out, sample.pid);
+            out.push(b' ');
+        }
+        (false, true) => {
+            id(out, sample.tid);
+            out.push(b' ');
+        }
+        (false, false) => {}
+    }
     if has(Field::Cpu) {
-        let _ = match sample.cpu {
-            Some(cpu) => write!(out, "[{cpu:03}] "),
-            None => write!(out, "[-] "),
-        };
+        out.push(b'[');
+        match sample.cpu {
+            Some(cpu) => out.zero_padded(cpu.into(), 3),
+            None => out.push(b'-'),
+        }
+        out.push_str("] ");
     }
     if has(Field::Misc) {
-        let _ = write!(out, "{:#06x} ", sample.misc);
+        let misc = format!("{:#06x} ", sample.misc);
+        out.push_str(&misc);
     }
     if has(Field::Time) {
-        time(out, sample.time, options.nanoseconds);
+        time(out, sample.time, format.options.nanoseconds);
     }
     if has(Field::Period) {
-        let period = view.period().map_or_else(|| "-".into(), |period| period.to_string());
-        let _ = write!(out, "{period:>10} ");
+        match view.period() {
+            Some(period) => out.decimal(period, 10),
+            None => out.push_str("         -"),
+        }
+        out.push(b' ');
     }
     if has(Field::Event) {
-        let _ = write!(out, "{:>name_width$}: ", escape(&view.event.name));
+        out.push_str(format.event(view));
+    }
+}
+
+/// Process or thread, in 5 columns.
+fn id(out: &mut LineBuffer, id: Option<i32>) {
+    signed_or_dash(out, id, 5);
+}
+
+fn signed_or_dash(out: &mut LineBuffer, number: Option<i32>, width: usize) {
+    match number {
+        Some(number) => out.signed(number.into(), width),
+        None => {
+            out.spaces(width.saturating_sub(1));
+            out.push(b'-');
+        }
     }
 }
 
 /// `    12.000345: `
-pub(super) fn time(out: &mut String, time: Option<u64>, nanoseconds: bool) {
-    let _ = match time {
-        None => write!(out, "    -: "),
-        Some(time) => {
-            let (seconds, rest) = (time / 1_000_000_000, time % 1_000_000_000);
-            if nanoseconds {
-                write!(out, "{seconds:>5}.{rest:09}: ")
-            } else {
-                write!(out, "{seconds:>5}.{:06}: ", rest / 1000)
-            }
-        }
-    };
+pub(super) fn time(out: &mut LineBuffer, time: Option<u64>, nanoseconds: bool) {
+    let Some(time) = time else { return out.push_str("    -: ") };
+    let (seconds, rest) = (time / 1_000_000_000, time % 1_000_000_000);
+    out.decimal(seconds, 5);
+    out.push(b'.');
+    if nanoseconds {
+        out.zero_padded(rest, 9);
+    } else {
+        out.zero_padded(rest / 1000, 6);
+    }
+    out.push_str(": ");
 }
 
-fn caller(draft: &mut Draft, step: Step, view: &SampleView<'_>, options: &ScriptOptions) {
-    if options.fields.has(Field::Sym) {
-        draft.gap(step.spot, NameGap::InlinedLines { ip: Some(step.address) });
+fn caller(out: &mut LineBuffer, step: Step, view: &SampleView<'_>, format: &LineFormat) {
+    let text = view.texts.places.get(step.place);
+    if format.options.fields.has(Field::Sym)
+        && let Some(parts) = text.and_then(|text| text.parts.as_ref())
+    {
+        for function in &parts.inlined {
+            out.push(b'\t');
+            out.hexadecimal(step.address, 16);
+            out.push(b' ');
+            out.push_str(function);
+            out.push_str(" (inlined)\n");
+        }
     }
-    put(draft, format_args!("\t{:16x}", step.address));
-    at(draft, Some(step), view, options);
-    draft.text.push('\n');
+    out.push(b'\t');
+    out.hexadecimal(step.address, 16);
+    place(out, Some(step.place), view, format);
+    out.push(b'\n');
 }
 
 /// ` function (module) file:line`
-fn at(draft: &mut Draft, place: Option<Step>, view: &SampleView<'_>, options: &ScriptOptions) {
-    let has = |field| options.fields.has(field);
-    if ![Field::Sym, Field::Dso, Field::Srcline].iter().any(|&field| has(field)) {
+fn place(out: &mut LineBuffer, place: Option<u32>, view: &SampleView<'_>, format: &LineFormat) {
+    if !format.options.fields.want_places() {
         return;
     }
-    let Some(step) = place else { return draft.text.push_str(" -") };
-    if has(Field::Sym) {
-        draft.text.push(' ');
-        draft.gap(step.spot, NameGap::Function);
-    }
-    if has(Field::Dso) {
-        let module = view.present.module(step.spot.module);
-        put(draft, format_args!(" ({})", escape_bytes(module.path)));
-    }
-    if has(Field::Srcline) {
-        draft.text.push(' ');
-        draft.gap(step.spot, NameGap::Line);
+    match place.and_then(|place| view.texts.places.get(place)) {
+        Some(text) => out.push_str(&text.suffix),
+        None => out.push_str(" -"),
     }
 }
 
 /// ` from/to/P/-/-/cycles/type`, the newest first.
-fn branches(draft: &mut Draft, view: &SampleView<'_>, field: Field) {
+fn branches(out: &mut LineBuffer, view: &SampleView<'_>, field: Field) {
     let Some(stack) = view.details.and_then(|details| details.branches) else { return };
-    for (branch, (from, to)) in stack.iter().zip(view.branches) {
-        draft.text.push(' ');
-        if field == Field::Brstacksym {
-            draft.gap(from.spot, NameGap::Function);
-            draft.text.push('/');
-            draft.gap(to.spot, NameGap::Function);
+    let name = |step: &Step| {
+        let text = view.texts.places.get(step.place);
+        text.and_then(|text| text.parts.as_ref()?.function.as_deref()).unwrap_or_default()
+    };
+    let mut steps = view.branches.chunks_exact(2);
+    for branch in stack.iter() {
+        let flags = branch_flags(&branch);
+        let text = if field == Field::Brstacksym {
+            let Some([from, to]) = steps.next() else { return };
+            format!(" {}/{}/{flags}", name(from), name(to))
         } else {
-            put(draft, format_args!("{:#x}/{:#x}", branch.from, branch.to));
-        }
-        put(draft, format_args!("/{}", branch_flags(&branch)));
+            format!(" {:#x}/{:#x}/{flags}", branch.from, branch.to)
+        };
+        out.push_str(&text);
     }
 }
 
@@ -179,23 +220,11 @@ fn more(out: &mut String, view: &SampleView<'_>, field: Field) {
         })
     };
     match field {
-        // Printed in front.
-        Field::Comm
-        | Field::Pid
-        | Field::Tid
-        | Field::Cpu
-        | Field::Misc
-        | Field::Time
-        | Field::Period
-        | Field::Event => {}
         // Its values have spaces between them, as perf prints it.
         Field::Trace => {
             if let Some(line) = view.trace() {
                 let _ = write!(out, " {}", escape(&line));
             }
-        }
-        Field::Addr => {
-            let _ = write!(out, " {:>16}", hex(view.sample.address));
         }
         Field::DataSrc => {
             let source = details.and_then(|details| details.data_source);

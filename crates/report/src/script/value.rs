@@ -27,7 +27,7 @@ pub(super) enum ScriptValue<'a> {
 pub(super) type NamedValue<'a> = (&'static str, ScriptValue<'a>);
 
 /// Integers up to here are the same in every program that reads JSON.
-const MOST_EXACT: u64 = 1 << 53;
+pub(super) const MOST_EXACT: u64 = 1 << 53;
 
 impl ScriptValue<'_> {
     /// For people: no space within, so that names and values can be told apart.

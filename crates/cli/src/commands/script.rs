@@ -1,8 +1,7 @@
 //! `pmuscope script`.
 
-mod listing;
-mod paper;
-
+use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -10,24 +9,23 @@ use anyhow::Context as _;
 use pmuscope_abi::event_type;
 use pmuscope_abi::record::kind;
 use pmuscope_console::say;
-use pmuscope_perfdata::reader::{FileState, RawEntry, Reader, Record, RecordingFile, Tally};
-use pmuscope_profile::{AddressSpaces, Facts, Filter, StackWalker, Unwinding};
+use pmuscope_perfdata::reader::{FileState, Metadata, RawEntry, Record, RecordingFile, Tally};
+use pmuscope_profile::{
+    AddressSpaces, Facts, Filter, ModuleOffset, StackWalker, Symbol, Unwinding, available_threads,
+};
 use pmuscope_report::number::{agree, counted};
 
-#[cfg(feature = "parquet")]
-use pmuscope_report::script::ParquetWriter;
 use pmuscope_report::script::{
-    Fields, Form, Printer, RecordClass, ScriptOptions, dump_entry, dump_event, dump_head,
+    Fields, Form, RecordClass, ScriptOptions, ScriptWriter, dump_entry, dump_event, dump_head,
 };
 use pmuscope_report::{escape, order_note};
+use pmuscope_symbols::Symbolizer;
 
 use crate::commands::empty;
 use crate::commands::filter::FilterArgs;
 use crate::commands::input::InputArgs;
 use crate::commands::progress::Shown;
 use crate::commands::symbols::SymbolArgs;
-use listing::{Listing, NO_COMM};
-use paper::Lines;
 use pmuscope_console::exit::Exit;
 use pmuscope_console::output::{Format, Formats, Output, OutputArgs};
 
@@ -163,6 +161,8 @@ fn list(
     let form = match format {
         Format::Text => Form::Text,
         Format::Json | Format::JsonLines => Form::Json,
+        Format::Parquet if cfg!(not(feature = "parquet")) => return Err(without_parquet()),
+        Format::Parquet => Form::Parquet,
         _ => Form::Csv,
     };
     let mut fields = args.fields.clone().unwrap_or_default();
@@ -175,48 +175,40 @@ fn list(
         (args.symbols.symbolizer(false, &recording)?, symbolizer.running_kernel());
     let unwinder = of_stacks.unwinder();
     let walker = StackWalker::new(Unwinding { unwinder: &unwinder, running: &running });
-    let (classes, chains) = (args.show.classes(), !args.hide_call_graph);
-    let walker = chains.then_some(walker);
-    let mut listing = Listing::new(options.clone(), filter, classes, walker, symbolizer);
+    let writer = ScriptWriter {
+        options,
+        filter,
+        classes: args.show.classes(),
+        walker: (!args.hide_call_graph).then_some(walker),
+        names: Box::new(names(symbolizer)),
+        workers: available_threads(),
+    };
     let _shown = Shown::beside_output(reader.progress(), path);
-    let name = path.to_string_lossy();
-    if format == Format::Parquet {
-        columns(&mut listing, &mut reader, &options.fields, &name, out)?;
-    } else {
-        let printer = Printer::new(options, reader.events(), &name);
-        listing.run(&mut reader, &mut Lines { printer, out })?;
-    }
+    writer.write(&mut reader, &path.to_string_lossy(), out)?;
     Ok(end(path, reader.state(), reader.tally()))
 }
 
-#[cfg(feature = "parquet")]
-fn columns(
-    listing: &mut Listing<'_>,
-    reader: &mut Reader,
-    fields: &Fields,
-    name: &str,
-    out: &mut (dyn Write + Send),
-) -> anyhow::Result<()> {
-    let mut table = ParquetWriter::new(fields, name, out).context(CANNOT)?;
-    listing.run(reader, &mut table)?;
-    table.finish().context(CANNOT)
+/// Looks up the symbols of places, with the descriptions of code made at run time that were mapped until then.
+fn names(
+    mut symbolizer: Symbolizer,
+) -> impl FnMut(&AddressSpaces, &Metadata, &[ModuleOffset]) -> Vec<Option<Symbol>> {
+    let running = symbolizer.running_kernel();
+    let mut jit_dumps = BTreeSet::new();
+    move |spaces, metadata, places| {
+        for (pid, path) in spaces.jit_dumps() {
+            if jit_dumps.insert((*pid, path.clone())) {
+                symbolizer.add_jit_dump(*pid, path.clone());
+            }
+        }
+        spaces.resolve(places, metadata, &running, &mut |requests| symbolizer.resolve_all(requests))
+    }
 }
 
-#[cfg(feature = "parquet")]
-const CANNOT: &str = "cannot write what is listed";
-
-#[cfg(not(feature = "parquet"))]
-fn columns(
-    _: &mut Listing<'_>,
-    _: &mut Reader,
-    _: &Fields,
-    _: &str,
-    _: &mut (dyn Write + Send),
-) -> anyhow::Result<()> {
-    Err(pmuscope_console::exit::not_possible(
+fn without_parquet() -> anyhow::Error {
+    pmuscope_console::exit::not_possible(
         "this pmuscope was built without Parquet. Write a table of values: -o FILE.csv; or build it with: \
          cargo build --release --features parquet",
-    ))
+    )
 }
 
 fn dump(path: &Path, args: &Args, out: &mut (dyn Write + Send)) -> anyhow::Result<Exit> {
@@ -253,6 +245,9 @@ fn dump(path: &Path, args: &Args, out: &mut (dyn Write + Send)) -> anyhow::Resul
     print(&mut text).context("cannot write what is listed")?;
     Ok(end(path, reader.state(), reader.tally()))
 }
+
+/// The name where there is no task.
+const NO_COMM: Cow<'_, [u8]> = Cow::Borrowed(b"-");
 
 /// The first kind of a tool's records.
 const FIRST_OF_TOOLS: u32 = 64;
