@@ -50,21 +50,21 @@ impl<'data> SymbolTable<'data> {
         Self::new(collect(file, file.symbols(), Contents::Code))
     }
 
-    /// As much of the full symbol table of `file` as [`SymbolTable::get`] needs for these addresses. To put all symbols of a
-    /// program with half a million in order takes ten times as long as to look through them.
+    /// As much of the full symbol table of `file` as [`SymbolTable::get`] needs for these addresses: compilers have half a million
+    /// symbols, which take longer to put in order than to look through.
     pub(crate) fn of_symtab_at(file: &object::File<'data>, addresses: &[Option<u64>]) -> Self {
-        let mut wanted = Wanted::new(addresses.iter().copied().flatten());
+        let mut wanted = NearestSymbols::new(addresses.iter().copied().flatten());
         let mut has_any = false;
-        let limits = Limits::of(file, Contents::Code);
+        let sections = SymbolSections::of(file, Contents::Code);
         for symbol in file.symbols() {
-            let Some(span) = limits.span(&symbol) else { continue };
-            if (!has_any || wanted.is_new(&span)) && limits.name(&symbol).is_some() {
+            let Some(span) = sections.span(&symbol) else { continue };
+            if (!has_any || wanted.is_new(&span)) && sections.name(&symbol).is_some() {
                 has_any = true;
                 wanted.note(&span);
             }
         }
         let starts = wanted.starts();
-        let symbols = limits.collect(file.symbols(), |span| starts.contains(&span.start));
+        let symbols = sections.collect(file.symbols(), |span| starts.contains(&span.start));
         Self { has_any, ..Self::new(symbols) }
     }
 
@@ -199,25 +199,25 @@ fn collect<'data: 'file, 'file, Symbol>(
 where
     Symbol: ObjectSymbol<'data>,
 {
-    Limits::of(file, of).collect(symbols, |_| true)
+    SymbolSections::of(file, of).collect(symbols, |_| true)
 }
 
 /// Where a symbol begins and ends, and where its section ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Span {
+struct SymbolSpan {
     start: u64,
     end: u64,
     limit: u64,
 }
 
 /// Which symbols of a file are looked for.
-struct Limits {
+struct SymbolSections {
     of: Contents,
     /// By number of the section: where those of these contents end.
     ends: Vec<Option<u64>>,
 }
 
-impl Limits {
+impl SymbolSections {
     fn of(file: &object::File<'_>, of: Contents) -> Self {
         let mut ends: Vec<Option<u64>> = Vec::new();
         for section in file.sections() {
@@ -234,12 +234,12 @@ impl Limits {
     }
 
     /// Where a symbol lies, if that is in a section of these contents.
-    fn span<'data>(&self, symbol: &impl ObjectSymbol<'data>) -> Option<Span> {
+    fn span<'data>(&self, symbol: &impl ObjectSymbol<'data>) -> Option<SymbolSpan> {
         let SymbolSection::Section(section) = symbol.section() else { return None };
         let limit = self.ends.get(section.0).copied().flatten()?;
         let start = symbol.address();
         let end = start.saturating_add(symbol.size());
-        (start < limit).then_some(Span { start, end, limit })
+        (start < limit).then_some(SymbolSpan { start, end, limit })
     }
 
     /// The name of a symbol, if it is of these contents.
@@ -262,14 +262,14 @@ impl Limits {
     fn collect<'data, Symbol: ObjectSymbol<'data>>(
         &self,
         symbols: impl Iterator<Item = Symbol>,
-        wanted: impl Fn(&Span) -> bool,
+        wanted: impl Fn(&SymbolSpan) -> bool,
     ) -> Vec<FunctionSymbol<'data>> {
         (0_u32..)
             .zip(symbols)
             .filter_map(|(order, symbol)| {
                 let span = self.span(&symbol).filter(&wanted)?;
                 let name = self.name(&symbol)?;
-                let Span { start, end, limit } = span;
+                let SymbolSpan { start, end, limit } = span;
                 let (weak, local) = (symbol.is_weak(), symbol.is_local());
                 Some(FunctionSymbol { start, end, limit, weak, local, name, order })
             })
@@ -285,7 +285,7 @@ impl Limits {
 ///  address                  ▲                         ▲
 ///  wanted      a (ends after it)               cc, d: the last before each
 /// ```
-struct Wanted {
+struct NearestSymbols {
     /// In order.
     addresses: Vec<u64>,
     /// For each address the last start met so far that is not before the address in front of it.
@@ -294,7 +294,7 @@ struct Wanted {
     around: FxHashSet<u64>,
 }
 
-impl Wanted {
+impl NearestSymbols {
     fn new(addresses: impl Iterator<Item = u64>) -> Self {
         let mut addresses: Vec<u64> = addresses.collect();
         addresses.sort_unstable();
@@ -303,14 +303,14 @@ impl Wanted {
     }
 
     /// Whether a symbol would change anything.
-    fn is_new(&self, span: &Span) -> bool {
+    fn is_new(&self, span: &SymbolSpan) -> bool {
         let next = self.addresses.partition_point(|&address| address < span.start);
         self.addresses
             .get(next)
             .is_some_and(|&next_one| next_one < span.end || self.before[next] < Some(span.start))
     }
 
-    fn note(&mut self, span: &Span) {
+    fn note(&mut self, span: &SymbolSpan) {
         let next = self.addresses.partition_point(|&address| address < span.start);
         let Some(&address) = self.addresses.get(next) else { return };
         self.before[next] = self.before[next].max(Some(span.start));
@@ -420,9 +420,9 @@ mod tests {
                     FunctionSymbol { name, order, weak, limit: 95, ..entry(start, size, "") }
                 })
                 .collect();
-            let mut wanted = Wanted::new(addresses.iter().copied());
+            let mut wanted = NearestSymbols::new(addresses.iter().copied());
             for &FunctionSymbol { start, end, limit, .. } in &all {
-                let span = Span { start, end, limit };
+                let span = SymbolSpan { start, end, limit };
                 if wanted.is_new(&span) {
                     wanted.note(&span);
                 }
