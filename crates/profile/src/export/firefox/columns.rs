@@ -15,7 +15,7 @@ pub(super) const NULL: u32 = u32::MAX;
 
 /// The values of a column.
 #[derive(Debug)]
-pub(super) enum Column {
+pub(super) enum ColumnValues {
     /// [`NULL`] is `null`.
     Numbers(Vec<u32>),
     Weights(Vec<u64>),
@@ -29,36 +29,40 @@ pub(super) enum Column {
 
 /// Text, with columns in it.
 #[derive(Debug, Default)]
-pub(super) struct Pieces(Vec<Piece>);
+pub(super) struct Pieces(Vec<TextPiece>);
 
 #[derive(Debug)]
-enum Piece {
+enum TextPiece {
     Text(Vec<u8>),
-    Column(Column),
+    ColumnValues(ColumnValues),
 }
 
 /// Rows of a column, or all of a text.
 struct Span<'a> {
-    piece: &'a Piece,
+    piece: &'a TextPiece,
     rows: Range<usize>,
 }
 
 impl From<&str> for Pieces {
     fn from(text: &str) -> Self {
-        Self(vec![Piece::Text(text.into())])
+        Self(vec![TextPiece::Text(text.into())])
     }
 }
 
 impl Pieces {
     pub(super) fn text(&mut self, text: &[u8]) {
         match self.0.last_mut() {
-            Some(Piece::Text(last)) => last.extend_from_slice(text),
-            _ => self.0.push(Piece::Text(text.to_owned())),
+            Some(TextPiece::Text(last)) => last.extend_from_slice(text),
+            _ => self.0.push(TextPiece::Text(text.to_owned())),
         }
     }
 
     /// An object of columns and their number of rows.
-    pub(super) fn table<const N: usize>(&mut self, columns: [(&str, Column); N], length: usize) {
+    pub(super) fn table<const N: usize>(
+        &mut self,
+        columns: [(&str, ColumnValues); N],
+        length: usize,
+    ) {
         let mut before = "{";
         for (name, column) in columns {
             self.text(format!("{before}\"{name}\":").as_bytes());
@@ -68,9 +72,9 @@ impl Pieces {
         self.text(format!(",\"length\":{length}}}").as_bytes());
     }
 
-    pub(super) fn column(&mut self, column: Column) {
+    pub(super) fn column(&mut self, column: ColumnValues) {
         self.text(b"[");
-        self.0.push(Piece::Column(column));
+        self.0.push(TextPiece::ColumnValues(column));
         self.text(b"]");
     }
 }
@@ -81,7 +85,7 @@ impl Pieces {
 /// Those of the output.
 pub(super) fn write<W: Write>(texts: &[Pieces], out: &mut GzipWriter<W>) -> io::Result<()> {
     let pieces = texts.iter().flat_map(|text| &text.0);
-    let mut spans = pieces.flat_map(Piece::spans).peekable();
+    let mut spans = pieces.flat_map(TextPiece::spans).peekable();
     let blocks = std::iter::from_fn(|| {
         spans.peek()?;
         let (mut block, mut bytes) = (Vec::new(), 0);
@@ -96,12 +100,12 @@ pub(super) fn write<W: Write>(texts: &[Pieces], out: &mut GzipWriter<W>) -> io::
     })
 }
 
-impl Piece {
+impl TextPiece {
     /// All of it, in spans that each fit a block.
     fn spans(&self) -> impl Iterator<Item = Span<'_>> {
         let (rows, step) = match self {
             Self::Text(_) => (1, 1),
-            Self::Column(column) => (column.length(), BLOCK / 8 / column.row_bytes()),
+            Self::ColumnValues(column) => (column.length(), BLOCK / 8 / column.row_bytes()),
         };
         let span = move |from| Span { piece: self, rows: from..rows.min(from + step) };
         (0..rows).step_by(step).map(span)
@@ -112,20 +116,20 @@ impl Span<'_> {
     /// About the length of its text.
     fn bytes(&self) -> usize {
         match self.piece {
-            Piece::Text(text) => text.len(),
-            Piece::Column(column) => self.rows.len() * column.row_bytes(),
+            TextPiece::Text(text) => text.len(),
+            TextPiece::ColumnValues(column) => self.rows.len() * column.row_bytes(),
         }
     }
 
     fn append(&self, to: &mut Vec<u8>) {
         match self.piece {
-            Piece::Text(text) => to.extend_from_slice(text),
-            Piece::Column(column) => column.append(self.rows.clone(), to),
+            TextPiece::Text(text) => to.extend_from_slice(text),
+            TextPiece::ColumnValues(column) => column.append(self.rows.clone(), to),
         }
     }
 }
 
-impl Column {
+impl ColumnValues {
     fn length(&self) -> usize {
         match self {
             Self::Numbers(rows) => rows.len(),
@@ -209,9 +213,9 @@ const ZEROS: u64 = 0x3030_3030_3030_3030;
 fn eight_digits(number: u32) -> u64 {
     let halves = u64::from(number / 10_000) | u64::from(number % 10_000) << 32;
     // 10486 / 2^20 and 103 / 2^10 are a hundredth and a tenth, which is exact for numbers this short.
-    let hundreds = (halves * 10_486 >> 20) & 0x0000_007f_0000_007f;
+    let hundreds = ((halves * 10_486) >> 20) & 0x0000_007f_0000_007f;
     let pairs = hundreds | (halves - 100 * hundreds) << 16;
-    let tens = (pairs * 103 >> 10) & 0x000f_000f_000f_000f;
+    let tens = ((pairs * 103) >> 10) & 0x000f_000f_000f_000f;
     tens | (pairs - 10 * tens) << 8
 }
 
@@ -229,7 +233,7 @@ fn push_ms(to: &mut Vec<u8>, ms: f64) {
     to.push(b'.');
     let mut fraction = ns % 1_000_000;
     let mut digits = 6;
-    while digits > 1 && fraction % 10 == 0 {
+    while digits > 1 && fraction.is_multiple_of(10) {
         fraction /= 10;
         digits -= 1;
     }
@@ -264,7 +268,7 @@ mod tests {
 
     #[test]
     fn rows_are_the_same_in_one_span_and_in_several() {
-        let column = Column::Numbers(vec![7, NULL, 0, 123_456]);
+        let column = ColumnValues::Numbers(vec![7, NULL, 0, 123_456]);
         for split in 0..=4 {
             let both = text(|to| {
                 column.append(0..split, to);
@@ -272,15 +276,15 @@ mod tests {
             });
             assert_eq!(both, "7,null,0,123456");
         }
-        let addresses = Column::Addresses(vec![u64::MAX, 16]);
+        let addresses = ColumnValues::Addresses(vec![u64::MAX, 16]);
         assert_eq!(text(|to| addresses.append(0..2, to)), "-1,16");
-        assert_eq!(text(|to| Column::Same("false", 3).append(1..3, to)), ",false,false");
+        assert_eq!(text(|to| ColumnValues::Same("false", 3).append(1..3, to)), ",false,false");
     }
 
     #[test]
     fn spans_cover_long_columns_once() {
         let rows = 3 * BLOCK;
-        let piece = Piece::Column(Column::Weights((0..rows as u64).collect()));
+        let piece = TextPiece::ColumnValues(ColumnValues::Weights((0..rows as u64).collect()));
         let covered: Vec<usize> = piece.spans().flat_map(|span| span.rows).collect();
         assert!(covered.into_iter().eq(0..rows));
         assert!(piece.spans().count() > 3);

@@ -180,7 +180,7 @@ fn tasks(source: &Source<'_>, event: &ExportedEvent, shift: u32) -> Vec<(TaskId,
     tasks
 }
 
-/// Counts of an event by task, where time is not told apart: cells are in the order of stacks.
+/// Counts of an event by task, all in one block of time: cells are in the order of stacks already.
 fn in_one_block(source: &Source<'_>, event: &ExportedEvent) -> Vec<ByBlock> {
     let cells = source.counts.of_event(event.index);
     let mut by_task = rooms(source, cells);
@@ -254,13 +254,9 @@ fn merging(source: &Source<'_>, most: usize) -> u32 {
     }
     let last = counts.timeline.blocks.max(1).next_power_of_two().trailing_zeros();
     // However long blocks are, each key that was counted is left.
-    let mut is_counted = vec![false; counts.cells.len()];
-    let mut keys = 0;
-    counts.series.for_each(|cell, _| {
-        let key = first_of[cell as usize] as usize;
-        keys += usize::from(!std::mem::replace(&mut is_counted[key], true));
-    });
-    if keys > most {
+    let keys = (0..).zip(&first_of).zip(&counts.cells);
+    let keys = keys.filter(|&((cell, first), counted)| cell == *first && counted.samples > 0);
+    if keys.count() > most {
         return last;
     }
     let mut met: Vec<u64> = Vec::with_capacity(entries);

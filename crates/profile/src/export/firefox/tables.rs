@@ -124,12 +124,12 @@ fn parts<'t>(threads: &'t [Of<'_>], number: usize) -> Vec<Vec<&'t [TimedCount]>>
                 parts.push(Vec::new());
                 free = size;
             }
-            let (now, behind) = rest.split_at(rest.len().min(free));
+            let (now, after) = rest.split_at(rest.len().min(free));
             if let Some(part) = parts.last_mut() {
                 part.push(now);
             }
             free -= now.len();
-            rest = behind;
+            rest = after;
         }
     }
     parts

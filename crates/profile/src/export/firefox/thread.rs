@@ -9,7 +9,7 @@ use crate::aggregate::{FrameId, FunctionId, StackId, Stacks};
 use crate::export::Source;
 use crate::table::{HashIndex, mix};
 
-use super::columns::{Column, NULL, Pieces};
+use super::columns::{ColumnValues, NULL, Pieces};
 use super::tables::SharedNumbers;
 use super::{Of, Time};
 
@@ -96,16 +96,19 @@ fn add_tables(
     let ThreadTables { stacks, frames, functions, resources, .. } = tables;
     text.text(b",\"samples\":{\"stack\":");
     let length = samples.stack.len();
-    text.column(Column::Numbers(samples.stack));
+    text.column(ColumnValues::Numbers(samples.stack));
     text.text(b",\"time\":");
-    text.column(Column::Times(samples.time));
+    text.column(ColumnValues::Times(samples.time));
     text.text(b",\"weight\":");
-    text.column(Column::Weights(samples.weight));
+    text.column(ColumnValues::Weights(samples.weight));
     text.text(format!(",\"weightType\":\"samples\",\"length\":{length}}}").as_bytes());
     text.text(format!(",\"markers\":{MARKERS},\"stackTable\":").as_bytes());
     let length = stacks.frame.len();
     text.table(
-        [("frame", Column::Numbers(stacks.frame)), ("prefix", Column::Numbers(stacks.prefix))],
+        [
+            ("frame", ColumnValues::Numbers(stacks.frame)),
+            ("prefix", ColumnValues::Numbers(stacks.prefix)),
+        ],
         length,
     );
     text.text(b",\"frameTable\":");
@@ -114,18 +117,18 @@ fn add_tables(
     functions.add_to(text);
     let length = resources.lib.len();
     text.text(format!(",\"resourceTable\":{{\"length\":{length},\"lib\":").as_bytes());
-    text.column(Column::Numbers(resources.lib));
+    text.column(ColumnValues::Numbers(resources.lib));
     text.text(b",\"name\":");
-    text.column(Column::Numbers(resources.name));
+    text.column(ColumnValues::Numbers(resources.name));
     text.text(b",\"host\":");
-    text.column(Column::Same("null", length));
+    text.column(ColumnValues::Same("null", length));
     text.text(b",\"type\":");
-    text.column(Column::Numbers(vec![LIBRARY; length]));
+    text.column(ColumnValues::Numbers(vec![LIBRARY; length]));
     text.text(format!("}},\"nativeSymbols\":{NATIVE_SYMBOLS}}}").as_bytes());
 }
 
 #[derive(Default)]
-struct Samples {
+struct ThreadSamples {
     stack: Vec<u32>,
     time: Vec<f64>,
     weight: Vec<u64>,
@@ -164,15 +167,15 @@ impl FrameTable {
     fn add_to(self, text: &mut Pieces) {
         let length = self.address.len();
         let columns = [
-            ("address", Column::Addresses(self.address)),
-            ("inlineDepth", Column::Numbers(self.inline_depth)),
-            ("category", Column::Numbers(self.category)),
-            ("subcategory", Column::Same("0", length)),
-            ("func", Column::Numbers(self.func)),
-            ("nativeSymbol", Column::Same("null", length)),
-            ("innerWindowID", Column::Same("0", length)),
-            ("line", Column::Numbers(self.line)),
-            ("column", Column::Same("null", length)),
+            ("address", ColumnValues::Addresses(self.address)),
+            ("inlineDepth", ColumnValues::Numbers(self.inline_depth)),
+            ("category", ColumnValues::Numbers(self.category)),
+            ("subcategory", ColumnValues::Same("0", length)),
+            ("func", ColumnValues::Numbers(self.func)),
+            ("nativeSymbol", ColumnValues::Same("null", length)),
+            ("innerWindowID", ColumnValues::Same("0", length)),
+            ("line", ColumnValues::Numbers(self.line)),
+            ("column", ColumnValues::Same("null", length)),
         ];
         text.table(columns, length);
     }
@@ -182,21 +185,21 @@ impl FuncTable {
     fn add_to(self, text: &mut Pieces) {
         let length = self.name.len();
         let columns = [
-            ("name", Column::Numbers(self.name)),
-            ("isJS", Column::Same("false", length)),
-            ("relevantForJS", Column::Same("false", length)),
-            ("resource", Column::Numbers(self.resource)),
-            ("source", Column::Numbers(self.source)),
-            ("lineNumber", Column::Same("null", length)),
-            ("columnNumber", Column::Same("null", length)),
+            ("name", ColumnValues::Numbers(self.name)),
+            ("isJS", ColumnValues::Same("false", length)),
+            ("relevantForJS", ColumnValues::Same("false", length)),
+            ("resource", ColumnValues::Numbers(self.resource)),
+            ("source", ColumnValues::Numbers(self.source)),
+            ("lineNumber", ColumnValues::Same("null", length)),
+            ("columnNumber", ColumnValues::Same("null", length)),
         ];
         text.table(columns, length);
     }
 }
 
 /// Samples in the order of time.
-fn samples(of: &Of<'_>, time: Time, tables: &mut ThreadTables<'_>) -> Samples {
-    let mut samples = Samples::default();
+fn samples(of: &Of<'_>, time: Time, tables: &mut ThreadTables<'_>) -> ThreadSamples {
+    let mut samples = ThreadSamples::default();
     for of_block in of.by_block.chunk_by(|a, b| a.0 == b.0) {
         let part = 1.0 / of_block.len() as f64;
         for (at, (block, stack, weight)) in of_block.iter().enumerate() {

@@ -5,7 +5,7 @@ use rustc_hash::FxHashSet;
 use crate::aggregate::{FrameId, StackId, TaskId};
 use crate::export::Source;
 
-use super::samples::Samples;
+use super::samples::SampleRange;
 
 /// Something that a sample points to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,7 +46,7 @@ impl<'a> FirstMet<'a> {
 
     /// All that samples point to, each once: of a sample first its locations, the innermost first, then its task and
     /// its CPU.
-    pub(super) fn all(mut self, samples: Vec<Samples<'_>>) -> Vec<Met> {
+    pub(super) fn all(mut self, samples: Vec<SampleRange<'_>>) -> Vec<Met> {
         let mut frames = Vec::new();
         for samples in samples {
             samples.for_each(|(stack, task, cpu), _| {

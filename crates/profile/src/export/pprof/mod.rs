@@ -24,8 +24,8 @@ use super::gzip::GzipWriter;
 use super::protobuf::Message;
 use super::{ExportedEvent, Source};
 
-use samples::Samples;
-use tables::{Strings, Tables};
+use samples::SampleRange;
+use tables::{SampleTables, Strings};
 
 /// Field numbers of a profile in profile.proto.
 mod profile {
@@ -59,9 +59,9 @@ const LEVEL: u32 = 5;
 /// Those of `out`.
 pub fn write(source: &Source<'_>, out: &mut dyn Write) -> io::Result<()> {
     let mut out = GzipWriter::new(out, LEVEL)?;
-    let mut tables = Tables::new(source);
+    let mut tables = SampleTables::new(source);
     out.write_all(&value_types(source, &mut tables.strings).take())?;
-    let samples = Samples::new(source);
+    let samples = SampleRange::new(source);
     tables.number(samples.clone());
     out.write_blocks(samples.blocks(), |samples, to| samples.append(&source.events, &tables, to))?;
     let mut last = Message::default();

@@ -4,7 +4,7 @@ use crate::aggregate::{FrameId, SampleCell, StackId, Stacks, TaskId};
 use crate::export::protobuf::{push_head, push_varint, varint_length};
 use crate::export::{ExportedEvent, Source};
 
-use super::tables::Tables;
+use super::tables::SampleTables;
 use super::{has_units, profile, sample_field, within};
 
 /// Samples that are written at a time, at most.
@@ -15,12 +15,12 @@ pub(super) type SampleKey = (StackId, TaskId, Option<u32>);
 
 /// Samples in the order of their keys: each stands for one cell of every event that has one of that key.
 #[derive(Debug, Clone)]
-pub(super) struct Samples<'a> {
+pub(super) struct SampleRange<'a> {
     /// Cells of each event, in the order of their keys.
     of_events: Vec<&'a [SampleCell]>,
 }
 
-impl<'a> Samples<'a> {
+impl<'a> SampleRange<'a> {
     pub(super) fn new(source: &Source<'a>) -> Self {
         let of_event = |event: &ExportedEvent| source.counts.of_event(event.index);
         Self { of_events: source.events.iter().map(of_event).collect() }
@@ -34,9 +34,9 @@ impl<'a> Samples<'a> {
             cells.clear();
             for rest in &mut self.of_events {
                 let same = rest.iter().take_while(|cell| key(cell) == first).count();
-                let (found, behind) = rest.split_at(same);
+                let (found, after) = rest.split_at(same);
                 cells.push(found.first());
-                *rest = behind;
+                *rest = after;
             }
             take(first, &cells);
         }
@@ -59,15 +59,20 @@ impl<'a> Samples<'a> {
     /// Takes out what comes before a key.
     fn split_before(&mut self, start: SampleKey) -> Self {
         let split = |rest: &mut &'a [SampleCell]| {
-            let (before, behind) = rest.split_at(rest.partition_point(|cell| key(cell) < start));
-            *rest = behind;
+            let (before, after) = rest.split_at(rest.partition_point(|cell| key(cell) < start));
+            *rest = after;
             before
         };
         Self { of_events: self.of_events.iter_mut().map(split).collect() }
     }
 
     /// Appends the samples as fields of a profile.
-    pub(super) fn append(self, events: &[ExportedEvent], tables: &Tables<'_>, to: &mut Vec<u8>) {
+    pub(super) fn append(
+        self,
+        events: &[ExportedEvent],
+        tables: &SampleTables<'_>,
+        to: &mut Vec<u8>,
+    ) {
         let mut locations = LocationList::new(tables);
         let mut values = Vec::new();
         self.for_each(|key, cells| {
@@ -118,7 +123,7 @@ fn key(cell: &SampleCell) -> SampleKey {
 /// The locations of a stack as packed numbers. Stacks that follow one another often have the same callers, so these
 /// are kept.
 struct LocationList<'a> {
-    tables: &'a Tables<'a>,
+    tables: &'a SampleTables<'a>,
     innermost: Vec<u8>,
     callers: Vec<u8>,
     /// The stack that `callers` are of.
@@ -128,7 +133,7 @@ struct LocationList<'a> {
 }
 
 impl<'a> LocationList<'a> {
-    fn new(tables: &'a Tables<'a>) -> Self {
+    fn new(tables: &'a SampleTables<'a>) -> Self {
         let (innermost, callers, frames) = (Vec::new(), Vec::new(), Vec::new());
         Self { tables, innermost, callers, caller: Stacks::ROOT, frames }
     }

@@ -9,11 +9,11 @@ use crate::pool::{available_threads, in_parallel};
 
 use super::first_met::{FirstMet, Met, location_end};
 use super::mappings::Mappings;
-use super::samples::{SampleKey, Samples};
+use super::samples::{SampleKey, SampleRange};
 use super::{profile, sample_field};
 
 /// Everything once, by number.
-pub(super) struct Tables<'a> {
+pub(super) struct SampleTables<'a> {
     source: &'a Source<'a>,
     pub(super) strings: Strings,
     pub(super) mappings: Mappings,
@@ -54,7 +54,7 @@ impl Strings {
     }
 }
 
-impl<'a> Tables<'a> {
+impl<'a> SampleTables<'a> {
     pub(super) fn new(source: &'a Source<'a>) -> Self {
         Self {
             source,
@@ -72,11 +72,11 @@ impl<'a> Tables<'a> {
     }
 
     /// Numbers all that samples point to, in their order.
-    pub(super) fn number(&mut self, samples: Samples<'_>) {
+    pub(super) fn number(&mut self, samples: SampleRange<'_>) {
         let mut blocks = samples.blocks();
         let size = blocks.len().div_ceil(available_threads()).max(1);
         let parts = std::iter::from_fn(|| {
-            let part: Vec<Samples<'_>> = blocks.drain(..size.min(blocks.len())).collect();
+            let part: Vec<SampleRange<'_>> = blocks.drain(..size.min(blocks.len())).collect();
             (!part.is_empty()).then_some(part)
         });
         let source = self.source;

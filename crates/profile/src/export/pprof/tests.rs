@@ -194,16 +194,16 @@ fn blocks_hold_every_cell_once_and_keep_samples_of_several_events_together() {
     let first = (0..30_000).map(|stack| cell(0, stack));
     made.counts.cells = first.chain((5_000..90_000).map(|stack| cell(1, stack))).collect();
     let source = made.source();
-    let keys = |samples: Samples<'_>| {
+    let keys = |samples: SampleRange<'_>| {
         let mut keys = Vec::new();
         samples.for_each(|key, cells| keys.push((key, cells.iter().flatten().count())));
         keys
     };
-    let blocks = Samples::new(&source).blocks();
+    let blocks = SampleRange::new(&source).blocks();
     assert!(blocks.len() > 10);
     let by_block: Vec<_> = blocks.into_iter().map(keys).collect();
     assert!(by_block.iter().all(|block| block.len() < 10_000));
-    let all = keys(Samples::new(&source));
+    let all = keys(SampleRange::new(&source));
     assert_eq!(by_block.concat(), all);
     assert_eq!(all.len(), 90_000);
     assert_eq!(all.iter().map(|(_, cells)| cells).sum::<usize>(), 115_000);
