@@ -110,7 +110,7 @@ fn listed(
     // Some have names, and all look alike wherever the test runs.
     let name = |place: &pmuscope_profile::ModuleOffset| {
         let name = format!("f{}_{:x}", place.module, place.address);
-        (place.address % 3 > 0).then(|| Symbol::named(name.into()))
+        (!place.address.is_multiple_of(3)).then(|| Symbol::named(name.into()))
     };
     let writer = ScriptWriter {
         options: ScriptOptions { form, fields: fields.parse().unwrap(), nanoseconds: true },
