@@ -33,6 +33,7 @@ impl BatchSizes {
     /// The first lines should appear soon, and what a worker makes of a batch should stay in its cache.
     const LINES: Self = Self { first_window: 32 << 10, largest_window: 8 << 20, batch: 512 << 10 };
     /// Columns compress better in large row groups.
+    #[cfg(feature = "parquet")]
     const COLUMNS: Self = Self { first_window: 8 << 20, largest_window: 8 << 20, batch: 8 << 20 };
 
     /// Batches that may wait for a worker: those of two windows.

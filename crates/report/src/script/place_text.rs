@@ -45,8 +45,10 @@ pub(super) struct PlaceText {
 pub(super) struct PlaceParts {
     /// The function alone: for branches, and for columns if it has a name.
     pub(super) function: Option<Arc<str>>,
-    /// Module and source line; for columns.
+    /// Module and source line; for columns, which only the feature `parquet` writes.
+    #[cfg_attr(not(feature = "parquet"), allow(dead_code))]
     pub(super) module: Option<Arc<str>>,
+    #[cfg_attr(not(feature = "parquet"), allow(dead_code))]
     pub(super) line: Option<Arc<str>>,
     /// Functions inlined there, the innermost first; for text.
     pub(super) inlined: Box<[Box<str>]>,
