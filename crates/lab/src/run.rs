@@ -176,7 +176,7 @@ impl Options {
     /// How long the first of two starts may take; `None`: there is one only. QEMU 7.2 with a thread for each CPU loses
     /// some guests while their kernels patch themselves: one of 130 boots of six CPUs on two busy ones, and two
     /// of 40 boots of sixteen; the others had taken up to 40 s. In CI a second start was lost like the first, so
-    /// the CPUs take turns in one thread then ([`CpuThreads::One`]).
+    /// the second start emulates all CPUs in one thread ([`CpuThreads::One`]).
     fn first_patience(&self, acceleration: Acceleration) -> Option<Duration> {
         let loses = acceleration == Acceleration::Tcg && self.boot_timeout.is_none();
         loses.then(|| self.boot_patience(acceleration) / 2)

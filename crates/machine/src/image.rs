@@ -46,7 +46,7 @@ impl Machine {
     /// process (`kptr_restrict`).
     ///
     /// All lines up to `_etext` take the kernel tens of milliseconds to write. On x86-64 the length of the text is in
-    /// `/proc/iomem`, too, for whoever may read addresses there.
+    /// `/proc/iomem`, too, where this process may read its addresses.
     pub fn kernel_text(&self) -> Option<KernelText> {
         self.kernel_text_by_length().or_else(|| text_of(self.kallsyms(1 << 16)?))
     }
@@ -186,7 +186,7 @@ fn symbol(line: &[u8]) -> Option<(u64, &[u8])> {
     line.ends_with(b"text").then(|| parse(line))?
 }
 
-/// `ffffffff81000000 T _stext`, or with a module in brackets behind it.
+/// `ffffffff81000000 T _stext`, or with a module in brackets after it.
 fn parse(line: &[u8]) -> Option<(u64, &[u8])> {
     let mut words = line.split(|&byte| byte == b' ');
     let address = std::str::from_utf8(words.next()?).ok()?;

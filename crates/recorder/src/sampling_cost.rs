@@ -36,7 +36,7 @@ impl Effort {
     pub(crate) const EXACT: Self = Self { pairs: 15, loop_ns: 30_000_000 };
     /// A fifth of a second: its size is known.
     pub(crate) const ROUGH: Self = Self { pairs: 3, loop_ns: 30_000_000 };
-    /// Thirty milliseconds: enough to tell a small cost from one that is too large.
+    /// Thirty milliseconds: enough to distinguish a small cost from one that is too large.
     pub(crate) const BRIEF: Self = Self { pairs: 3, loop_ns: 5_000_000 };
 }
 

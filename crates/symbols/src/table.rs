@@ -254,11 +254,11 @@ impl SymbolSections {
             return None;
         }
         let name = symbol.name_bytes().ok().filter(|name| !name.is_empty())?;
-        // Labels; those with a dollar sign tell ARM's disassemblers code from data.
+        // Labels; those with a dollar sign mark code and data for ARM's disassemblers.
         (is_it || !name.starts_with(b"$") && !name.starts_with(b".L")).then_some(name)
     }
 
-    /// Symbols whose place is `wanted`.
+    /// Symbols with a `wanted` span.
     fn collect<'data, Symbol: ObjectSymbol<'data>>(
         &self,
         symbols: impl Iterator<Item = Symbol>,

@@ -78,7 +78,7 @@ pub(super) fn varint_length(value: u64) -> usize {
     (64 - (value | 1).leading_zeros()).div_ceil(7) as usize
 }
 
-/// Appends the head of a text, of packed numbers or of a message: the bytes, whose number is given, come next.
+/// Appends the head of a text, of packed numbers or of a message; `length` bytes follow.
 #[inline]
 pub(super) fn push_head(to: &mut Vec<u8>, field: u64, length: usize) {
     push_varint(to, field << 3 | BYTES);

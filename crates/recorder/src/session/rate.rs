@@ -20,8 +20,8 @@ const MOST: f64 = 0.8;
 /// Part of [`MOST`] up to which a brief measurement decides: it is wrong by less than the rest.
 const SURE: f64 = 0.5;
 
-/// Looks at the fastest clock; `measure` tells what its sample costs: briefly first, and again where that is not far from
-/// too much.
+/// Checks the fastest clock. `measure` returns the cost of its samples: a brief measurement first, and a longer one where
+/// the brief one is close to the limit.
 pub(super) fn check(
     requests: &[EventRequest],
     mut measure: impl FnMut(&EventRequest, Effort) -> Result<Option<SamplingCost>, RecorderError>,

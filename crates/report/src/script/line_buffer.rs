@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Bytes of room behind what was written, so that a number needs no check of its own.
+/// Bytes of room after what was written, so that numbers need no further check.
 const ROOM: usize = 32;
 /// Least growth, bytes.
 const STEP: usize = 64 << 10;
@@ -57,11 +57,11 @@ impl LineBuffer {
         self.bytes.resize(wanted.max(2 * self.bytes.len()).max(STEP), 0);
     }
 
-    /// The bytes behind what was written.
+    /// The bytes after what was written.
     #[inline]
     fn room(&mut self) -> &mut [u8; ROOM] {
         self.reserve(0);
-        // `reserve` leaves that many bytes behind what was written.
+        // `reserve` leaves that many bytes after what was written.
         self.bytes[self.length..].first_chunk_mut().expect("room was reserved")
     }
 

@@ -68,7 +68,7 @@ struct Step {
 #[derive(Debug, Clone, Copy)]
 struct SampleView<'a> {
     sample: &'a Sample<'a>,
-    /// What stands behind its call chain, if that is asked for and there.
+    /// What follows its call chain in the record, if that is requested and recorded.
     details: Option<&'a Details<'a>>,
     event: &'a Event,
     /// Number of its thread's name.
@@ -131,7 +131,7 @@ struct LineFormat {
     events: Vec<String>,
     /// For each field of JSON `,"name":`.
     keys: Vec<String>,
-    /// Whether a field needs what stands behind the call chain.
+    /// Whether a field needs what follows the call chain.
     needs_details: bool,
 }
 

@@ -84,7 +84,7 @@ fn write_with(source: &Source<'_>, most: usize, out: &mut dyn Write) -> io::Resu
     out.finish().map(drop)
 }
 
-/// Number of threads whose samples are made into tables at a time.
+/// Number of threads of which samples become tables at a time.
 fn at_once(threads: &[Of<'_>]) -> usize {
     let mut samples = 0;
     let fits = |of: &&Of<'_>| {

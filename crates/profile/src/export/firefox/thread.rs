@@ -43,7 +43,7 @@ struct ThreadHead<'a> {
 impl<'a> ThreadHead<'a> {
     fn new(source: &Source<'a>, of: &Of<'a>, name: &'a str) -> Self {
         let who = &source.counts.tasks[of.task as usize];
-        // Where threads are not told apart, a task stands for itself.
+        // Where threads are not counted separately, a task stands for itself.
         let tid = who.tid.or(who.pid).map_or(u64::from(of.task), |id| u64::from(id.unsigned_abs()));
         Self {
             process_type: "default",
