@@ -1,5 +1,11 @@
-//! Threads and addresses of samples that are listed one by one: each distinct name and place has a number, which
-//! small tables of the last ones find without a lookup.
+//! Threads and addresses of samples that are listed one by one, as numbers of what is shown of them.
+//!
+//! A listing meets hundreds of thousands of addresses, and most of its time would be misses of the CPU's caches. So a
+//! place is one entry of one table, which holds the caller's number for it:
+//!
+//! ```text
+//!  address ── mapping (small table of the last ones) ── module, offset ── table ── number of the text
+//! ```
 
 use std::borrow::Cow;
 
@@ -7,18 +13,14 @@ use pmuscope_perfdata::reader::CpuMode;
 
 use crate::address_spaces::{AddressSpaces, ModuleOffset};
 use crate::table::{Interned, mix};
-use crate::timeline::finder::{AddressTable, effective};
+use crate::timeline::finder::{Finder, effective, view_of};
 use crate::timeline::lookup::{Current, Holds, Lookup, Region, TaskAt};
-use crate::timeline::modules::Modules;
+use crate::timeline::modules::{ModuleId, Modules};
 use crate::timeline::spaces::{NOTHING, ViewId};
 use crate::timeline::tasks::{CommOf, ModuleAddress, NAMELESS};
 
 /// Slots of the table of threads, as a power of two.
 const THREAD_BITS: u32 = 8;
-
-/// Slots of the table of addresses, as a power of two: as large as the second-level cache of most CPUs. What is not in
-/// it costs some misses of all caches.
-const ADDRESS_BITS: u32 = 15;
 
 /// The thread of a sample, at the time of the sample.
 #[derive(Debug, Clone, Copy)]
@@ -36,13 +38,15 @@ struct ThreadSlot {
     holds: Holds,
 }
 
-/// Numbers the names of threads and the places of samples, each from 0 in the order in which it is first met.
+/// Finds the names of threads, and the numbers that the caller gave to places.
 #[derive(Debug)]
 pub struct Locator {
     threads: Vec<ThreadSlot>,
-    addresses: AddressTable<u32>,
     comms: Interned<CommOf>,
-    places: Interned<ModuleAddress>,
+    finder: Finder,
+    places: PlaceTable,
+    /// Places without a number.
+    new: Vec<ModuleAddress>,
 }
 
 impl Default for Locator {
@@ -51,14 +55,84 @@ impl Default for Locator {
         let slot = ThreadSlot { task: (0, 0), thread, holds: Holds::NEVER };
         Self {
             threads: vec![slot; 1 << THREAD_BITS],
-            addresses: AddressTable::with_bits(ADDRESS_BITS),
             comms: Interned::default(),
-            places: Interned::default(),
+            finder: Finder::default(),
+            places: PlaceTable::default(),
+            new: Vec::new(),
         }
     }
 }
 
+/// Numbers by place, with linear probing. An entry is a quarter of a cache line.
+#[derive(Debug)]
+struct PlaceTable {
+    slots: Vec<PlaceSlot>,
+    length: usize,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct PlaceSlot {
+    address: u64,
+    module: ModuleId,
+    /// [`PlaceTable::FREE`] if there is no place.
+    number: u32,
+}
+
+impl Default for PlaceTable {
+    fn default() -> Self {
+        Self { slots: vec![Self::EMPTY; 1 << 10], length: 0 }
+    }
+}
+
+impl PlaceTable {
+    const FREE: u32 = u32::MAX;
+    const EMPTY: PlaceSlot = PlaceSlot { address: 0, module: 0, number: Self::FREE };
+
+    /// The number of a place, to be changed; a place that is not there gets `new`.
+    #[inline]
+    fn number(&mut self, place: ModuleAddress, new: u32) -> &mut u32 {
+        if 2 * self.length >= self.slots.len() {
+            self.grow();
+        }
+        let at = Self::position(&self.slots, place);
+        let slot = &mut self.slots[at];
+        if slot.number == Self::FREE {
+            let ModuleAddress { module, address } = place;
+            *slot = PlaceSlot { address, module, number: new };
+            self.length += 1;
+        }
+        &mut slot.number
+    }
+
+    #[inline]
+    fn position(slots: &[PlaceSlot], place: ModuleAddress) -> usize {
+        let mask = slots.len() - 1;
+        let mut at = mix(place.address, place.module.into()) as usize & mask;
+        loop {
+            let PlaceSlot { address, module, number } = slots[at];
+            if number == Self::FREE || (address, module) == (place.address, place.module) {
+                return at;
+            }
+            at = (at + 1) & mask;
+        }
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let mut slots = vec![Self::EMPTY; 2 * self.slots.len()];
+        for &slot in self.slots.iter().filter(|slot| slot.number != Self::FREE) {
+            let place = ModuleAddress { module: slot.module, address: slot.address };
+            let at = Self::position(&slots, place);
+            slots[at] = slot;
+        }
+        self.slots = slots;
+    }
+}
+
 impl Locator {
+    /// Marks an answer that is not the caller's number: the rest is the index among [`Locator::new_places`].
+    pub const NEW: u32 = 1 << 31;
+
     /// The thread of a sample, by process and thread id; `None` if the sample does not carry them.
     #[inline]
     pub fn thread(&mut self, spaces: &AddressSpaces, task: Option<(i32, i32)>) -> SampleThread {
@@ -86,7 +160,8 @@ impl Locator {
         self.comms.intern(hash, comm)
     }
 
-    /// Number of the place of an address that `thread` ran or accessed, see [`Locator::places`].
+    /// The caller's number for the place of an address that `thread` ran or accessed; if it has none yet,
+    /// [`Locator::NEW`] and the index among [`Locator::new_places`].
     #[inline]
     pub fn place(
         &mut self,
@@ -95,23 +170,43 @@ impl Locator {
         mode: CpuMode,
         address: u64,
     ) -> u32 {
-        let Self { addresses, places, .. } = self;
-        let number = |place: ModuleAddress| places.intern(hash(place), place);
-        let now = MappedNow::of(spaces.now(), thread.view, mode, address);
-        addresses.find((&now, ()), thread.view, (mode, address), number).0
+        let place = match view_of(mode, address, thread.view) {
+            Ok(view) => {
+                let now = MappedNow::of(spaces.now(), thread.view, mode, address);
+                self.finder.find_in(&now, (), view, address).0
+            }
+            Err(module) => ModuleAddress { module, address: 0 },
+        };
+        self.number_of(place)
     }
 
-    /// Number of a place that is already known, such as one of [`AddressSpaces::unwind`].
-    pub fn place_number(&mut self, place: ModuleOffset) -> u32 {
-        let place = ModuleAddress { module: place.module, address: place.address };
-        self.places.intern(hash(place), place)
+    /// The same for a place that is already known, such as one of [`AddressSpaces::unwind`].
+    pub fn known_place(&mut self, place: ModuleOffset) -> u32 {
+        self.number_of(ModuleAddress { module: place.module, address: place.address })
     }
 
-    /// Places with the numbers from `first` on.
-    pub fn places(&self, first: usize) -> impl ExactSizeIterator<Item = ModuleOffset> + '_ {
+    #[inline]
+    fn number_of(&mut self, place: ModuleAddress) -> u32 {
+        let new = Self::NEW | self.new.len() as u32;
+        let number = *self.places.number(place, new);
+        if number == new {
+            self.new.push(place);
+        }
+        number
+    }
+
+    /// Places that have no number of the caller's yet, in the order in which they were met.
+    pub fn new_places(&self) -> impl ExactSizeIterator<Item = ModuleOffset> + '_ {
         let offset =
             |place: &ModuleAddress| ModuleOffset { module: place.module, address: place.address };
-        self.places.list[first.min(self.places.list.len())..].iter().map(offset)
+        self.new.iter().map(offset)
+    }
+
+    /// Gives all new places the caller's numbers, less than [`Locator::NEW`] each, in the same order.
+    pub fn number_places(&mut self, numbers: &[u32]) {
+        for (place, &number) in self.new.drain(..).zip(numbers) {
+            *self.places.number(place, number) = number;
+        }
     }
 
     /// Number of names so far.
@@ -182,11 +277,6 @@ impl Lookup for MappedNow<'_> {
     }
 }
 
-#[inline]
-fn hash(place: ModuleAddress) -> u64 {
-    mix(place.address, place.module.into())
-}
-
 impl AddressSpaces {
     #[inline]
     fn now(&self) -> Current<'_> {
@@ -205,12 +295,28 @@ mod tests {
         Mmap { pid: -1, tid: 0, start: 1 << 63, path, kernel: true, ..Mmap::default() }
     }
 
+    #[test]
+    fn places_keep_their_numbers_when_the_table_grows() {
+        let mut locator = Locator::default();
+        let place = |at: u32| ModuleOffset { module: at % 3, address: (at / 7).into() };
+        let mut known = std::collections::HashMap::new();
+        for at in (0..20_000).chain(0..20_000) {
+            let number = locator.known_place(place(at));
+            let next = known.len() as u32;
+            let expected = *known.entry(place(at)).or_insert(next);
+            assert!(number == expected || number == Locator::NEW, "{number} {expected}");
+            let new = locator.new_places().len();
+            locator.number_places(&[next][..new]);
+        }
+        assert_eq!(locator.places.length, known.len());
+    }
+
     /// The answers are those of [`AddressSpaces`], also after a record that changes them.
     #[test]
     fn numbers_follow_the_records() {
         let (mut spaces, mut locator) = (AddressSpaces::default(), Locator::default());
-        let check = |spaces: &AddressSpaces, locator: &mut Locator| {
-            let mut numbers = Vec::new();
+        let mut given: Vec<ModuleOffset> = Vec::new();
+        let mut check = |spaces: &AddressSpaces, locator: &mut Locator| {
             for (pid, tid) in [(7, 7), (7, 8), (9, 9), (7, 7)] {
                 let thread = locator.thread(spaces, Some((pid, tid)));
                 assert_eq!(locator.comm(spaces, thread.comm), spaces.comm(pid, tid));
@@ -219,17 +325,27 @@ mod tests {
                     (CpuMode::Unknown, u64::MAX - 5000),
                     (CpuMode::GuestUser, 1),
                 ] {
-                    let place = locator.place(spaces, thread, mode, address);
-                    let found = locator.places(place as usize).next();
-                    assert_eq!(found, Some(spaces.find(mode, Some(pid), address)));
-                    assert_eq!(found.map(|found| locator.place_number(found)), Some(place));
-                    numbers.push(place);
+                    let number = locator.place(spaces, thread, mode, address);
+                    let place = spaces.find(mode, Some(pid), address);
+                    assert_eq!(locator.known_place(place), number);
+                    // Every other time a number is given.
+                    if number >= Locator::NEW {
+                        let index = (number - Locator::NEW) as usize;
+                        assert_eq!(locator.new_places().nth(index), Some(place));
+                        if tid == 8 {
+                            let first = given.len() as u32;
+                            given.extend(locator.new_places());
+                            let numbers: Vec<u32> = (first..given.len() as u32).collect();
+                            locator.number_places(&numbers);
+                            assert_eq!(locator.new_places().len(), 0);
+                        }
+                    } else {
+                        assert_eq!(given[number as usize], place);
+                    }
                 }
             }
-            numbers
         };
-        let before = check(&spaces, &mut locator);
-        assert_eq!(before[..3], [0, 1, 2]);
+        check(&spaces, &mut locator);
         for name in [&b"sh"[..], b"ls"] {
             spaces.take(&Record::Comm(Comm { pid: 7, tid: 7, name, exec: true }));
             check(&spaces, &mut locator);
@@ -242,7 +358,7 @@ mod tests {
             path: b"/bin/sh",
             ..Mmap::default()
         }));
-        assert_ne!(check(&spaces, &mut locator)[0], before[0]);
+        check(&spaces, &mut locator);
         let map = |pid, start, kernel| {
             let (length, path) = (0x1000, &b"[x]"[..]);
             Record::Mmap(Mmap { pid, tid: pid, start, length, path, kernel, ..Mmap::default() })

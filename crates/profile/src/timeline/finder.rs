@@ -25,7 +25,7 @@ const SHORT_BITS: u32 = 11;
 /// Sizes of what is looked for together, bytes as powers of two.
 const CHUNK_BITS: u32 = 21;
 const SPOT_BITS: u32 = 14;
-/// Slots of a table of addresses, as a power of two: some 50 bytes each.
+/// Slots of a table of addresses, as a power of two: 40 bytes each.
 const ADDRESS_BITS: u32 = 13;
 /// Stands for the kernel among the views.
 const KERNEL_VIEW: ViewId = ViewId::MAX;
@@ -81,7 +81,7 @@ impl Finder {
 
     /// The place of an address in a view that [`view_of`] told, and how long it holds.
     #[inline]
-    fn find_in<L: Lookup>(
+    pub(crate) fn find_in<L: Lookup>(
         &mut self,
         lookup: &L,
         at: L::At,
@@ -128,8 +128,6 @@ impl Finder {
 #[derive(Debug)]
 pub(crate) struct AddressTable<F> {
     finder: Finder,
-    /// As many as a power of two has.
-    bits: u32,
     slots: Vec<AddressSlot<F>>,
 }
 
@@ -144,16 +142,9 @@ struct AddressSlot<F> {
 
 impl<F: Copy + Default> Default for AddressTable<F> {
     fn default() -> Self {
-        Self::with_bits(ADDRESS_BITS)
-    }
-}
-
-impl<F: Copy + Default> AddressTable<F> {
-    /// A table of two to the power of `bits` slots.
-    pub(crate) fn with_bits(bits: u32) -> Self {
         let slot =
             AddressSlot { address: 0, view: NOTHING, found: F::default(), holds: Holds::NEVER };
-        Self { finder: Finder::default(), bits, slots: vec![slot; 1 << bits] }
+        Self { finder: Finder::default(), slots: vec![slot; 1 << ADDRESS_BITS] }
     }
 }
 
@@ -172,7 +163,7 @@ impl<F: Copy> AddressTable<F> {
             Ok(view) => view,
             Err(module) => return (make(ModuleAddress { module, address: 0 }), Holds::ALWAYS),
         };
-        let known = &mut self.slots[slot(address, view, self.bits)];
+        let known = &mut self.slots[slot(address, view, ADDRESS_BITS)];
         let is_it = known.address == address && known.view == view;
         if is_it && known.holds.at(lookup.stamp(at)) {
             return (known.found, known.holds);
@@ -186,7 +177,7 @@ impl<F: Copy> AddressTable<F> {
 
 /// The view that an address belongs to, or the module of all of its mode.
 #[inline]
-fn view_of(mode: CpuMode, address: u64, view: ViewId) -> Result<ViewId, ModuleId> {
+pub(crate) fn view_of(mode: CpuMode, address: u64, view: ViewId) -> Result<ViewId, ModuleId> {
     match effective(mode, address) {
         CpuMode::User | CpuMode::Unknown => Ok(view),
         CpuMode::Kernel => Ok(KERNEL_VIEW),

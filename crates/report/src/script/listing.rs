@@ -15,7 +15,7 @@ use pmuscope_profile::{
 use super::batch::{BatchContext, FoundSample, SampleBatch};
 use super::line_buffer::LineBuffer;
 use super::ordered::{JobQueue, in_order};
-use super::place_text::{CommText, PlaceTexts, Texts};
+use super::place_text::{CommText, PlaceNumbers, Texts};
 use super::{Field, Form, LineFormat, RecordClass, RecordView, ScriptOptions, Step};
 
 /// How much is handed on at once, bytes.
@@ -188,7 +188,7 @@ struct Listing<'a, 'f> {
     sizes: BatchSizes,
     context: BatchContext,
     texts: Texts,
-    place_texts: PlaceTexts,
+    place_numbers: PlaceNumbers,
 }
 
 impl<'a, 'f> Listing<'a, 'f> {
@@ -213,7 +213,7 @@ impl<'a, 'f> Listing<'a, 'f> {
             window: sizes.first_window,
             sizes,
             texts: Texts::default(),
-            place_texts: PlaceTexts::default(),
+            place_numbers: PlaceNumbers::default(),
         }
     }
 
@@ -348,7 +348,7 @@ impl<'a, 'f> Listing<'a, 'f> {
             batch.push_step(Step { address, place });
         });
         for (address, place) in walked.into_iter().flatten() {
-            let place = if shows_places { locator.place_number(place) } else { 0 };
+            let place = if shows_places { locator.known_place(place) } else { 0 };
             batch.push_step(Step { address, place });
         }
         batch.steps() - before
@@ -382,8 +382,8 @@ impl<'a, 'f> Listing<'a, 'f> {
         let batch = std::mem::replace(&mut self.batch, next.unwrap_or_default());
         self.pending_bytes += batch.size();
         self.pending.push(batch);
-        let has_new = self.locator.places(self.texts.places.len()).len() > 0
-            && self.writer.options.fields.want_symbols();
+        let has_new =
+            self.locator.new_places().len() > 0 && self.writer.options.fields.want_symbols();
         if has_new && self.pending_bytes < self.window {
             return true;
         }
@@ -406,27 +406,30 @@ impl<'a, 'f> Listing<'a, 'f> {
 
     /// Whether there were any.
     fn add_texts(&mut self, metadata: &Metadata) -> bool {
-        let Self { writer, spaces, locator, texts, place_texts, .. } = self;
-        let (comms, places) = (texts.comms.len(), texts.places.len());
-        for number in comms..locator.comms() {
+        let Self { writer, spaces, locator, texts, place_numbers, .. } = self;
+        let comms = texts.comms.len()..locator.comms();
+        let new: Vec<ModuleOffset> = locator.new_places().collect();
+        if comms.is_empty() && new.is_empty() {
+            return false;
+        }
+        for number in comms {
             let name = locator.comm(spaces, number as u32);
             texts.comms.push(CommText::new(writer.options.form, &name));
         }
-        let new: Vec<ModuleOffset> = locator.places(places).collect();
-        if !new.is_empty() {
-            let mut order: Vec<usize> = (0..new.len()).collect();
-            order.sort_unstable_by_key(|&at| new[at]);
-            let sorted: Vec<ModuleOffset> = order.iter().map(|&at| new[at]).collect();
-            let mut symbols: Vec<Option<Symbol>> = vec![None; new.len()];
-            if writer.options.fields.want_symbols() {
-                let found = (writer.names)(spaces, metadata, &sorted);
-                order.into_iter().zip(found).for_each(|(at, symbol)| symbols[at] = symbol);
-            }
-            for (place, symbol) in new.iter().zip(&symbols) {
-                let path = spaces.module(place.module).path;
-                texts.places.push(place_texts.text(&writer.options, symbol.as_ref(), path));
-            }
+        let mut order: Vec<usize> = (0..new.len()).collect();
+        order.sort_unstable_by_key(|&at| new[at]);
+        let sorted: Vec<ModuleOffset> = order.iter().map(|&at| new[at]).collect();
+        let mut symbols: Vec<Option<Symbol>> = vec![None; new.len()];
+        if writer.options.fields.want_symbols() {
+            let found = (writer.names)(spaces, metadata, &sorted);
+            order.into_iter().zip(found).for_each(|(at, symbol)| symbols[at] = symbol);
         }
-        (comms, places) != (texts.comms.len(), texts.places.len())
+        let number = |(place, symbol): (&ModuleOffset, &Option<Symbol>)| {
+            let path = spaces.module(place.module).path;
+            place_numbers.number(&mut texts.places, &writer.options, symbol.as_ref(), path)
+        };
+        texts.new_places = new.iter().zip(&symbols).map(number).collect();
+        locator.number_places(&texts.new_places);
+        true
     }
 }

@@ -60,7 +60,7 @@ pub enum Form {
 struct Step {
     /// As recorded.
     address: u64,
-    /// By [`pmuscope_profile::Locator`]; any number where places are not shown.
+    /// As [`pmuscope_profile::Locator::place`] has it; any number where places are not shown.
     place: u32,
 }
 

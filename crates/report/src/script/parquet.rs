@@ -95,7 +95,7 @@ struct PlaceBytes {
 impl SharedBytes {
     fn place(&mut self, view: &SampleView<'_>, number: u32) -> &PlaceBytes {
         self.places.entry(number).or_insert_with(|| {
-            let parts = view.texts.places.get(number).and_then(|text| text.parts.as_ref());
+            let parts = view.texts.place(number).and_then(|text| text.parts.as_ref());
             let Some(parts) = parts else { return PlaceBytes::default() };
             let bytes = |text: &Option<Arc<str>>| text.as_deref().map(ByteArray::from);
             PlaceBytes {

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use pmuscope_profile::Symbol;
-use rustc_hash::FxHashSet;
+use pmuscope_profile::{Locator, Symbol};
+use rustc_hash::FxHashMap;
 
 use super::pages::Pages;
 use super::{Field, Form, ScriptOptions};
@@ -15,11 +15,26 @@ use crate::{escape, escape_bytes};
 /// What is shown where there is no name.
 const UNKNOWN: &str = "[unknown]";
 
-/// The texts by the numbers of [`pmuscope_profile::Locator`].
+/// Texts by number.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Texts {
+    /// Numbers are those of [`Locator::comm`].
     pub(super) comms: Pages<CommText>,
     pub(super) places: Pages<PlaceText>,
+    /// Numbers of the places that were new when the samples were read, see [`Locator::new_places`].
+    pub(super) new_places: Arc<[u32]>,
+}
+
+impl Texts {
+    /// The text of a place, by what [`Locator::place`] answered.
+    #[inline]
+    pub(super) fn place(&self, number: u32) -> Option<&PlaceText> {
+        let number = match number.checked_sub(Locator::NEW) {
+            Some(index) => *self.new_places.get(index as usize)?,
+            None => number,
+        };
+        self.places.get(number)
+    }
 }
 
 /// Name of a thread.
@@ -54,10 +69,10 @@ pub(super) struct PlaceParts {
     pub(super) inlined: Box<[Box<str>]>,
 }
 
-/// Makes the texts of places. Those of equal text share it: a function has many addresses.
+/// Numbers the texts of places. Those of equal text are one: a function has many addresses.
 #[derive(Debug, Default)]
-pub(super) struct PlaceTexts {
-    shared: FxHashSet<Arc<str>>,
+pub(super) struct PlaceNumbers {
+    known: FxHashMap<Arc<str>, u32>,
 }
 
 impl CommText {
@@ -81,51 +96,48 @@ pub(super) fn foreign(form: Form, text: &[u8]) -> String {
     out
 }
 
-impl PlaceTexts {
-    /// What `options` show of a place in the module at `path`.
-    pub(super) fn text(
+impl PlaceNumbers {
+    /// The number in `texts` of what `options` show of a place in the module at `path`.
+    pub(super) fn number(
         &mut self,
+        texts: &mut Pages<PlaceText>,
         options: &ScriptOptions,
         symbol: Option<&Symbol>,
         path: &[u8],
-    ) -> PlaceText {
-        let suffix = match options.form {
-            Form::Text => text(options, symbol, path),
-            Form::Json => json(options, symbol, path),
-            Form::Csv => csv(options, symbol, path),
-            Form::Parquet => String::new(),
-        };
-        let parts = match options.form {
-            Form::Text => text_parts(options, symbol),
-            Form::Json | Form::Csv => None,
-            Form::Parquet => Some(self.columns(options, symbol, path)),
-        };
-        PlaceText { suffix: self.share(&suffix), parts: parts.map(Arc::new) }
-    }
-
-    fn share(&mut self, text: &str) -> Arc<str> {
-        if let Some(known) = self.shared.get(text) {
-            return Arc::clone(known);
+    ) -> u32 {
+        let PlaceText { suffix, parts } = PlaceText::new(options, symbol, path);
+        let new = texts.len() as u32;
+        if parts.is_none() {
+            if let Some(&known) = self.known.get(&suffix) {
+                return known;
+            }
+            self.known.insert(Arc::clone(&suffix), new);
         }
-        let text: Arc<str> = text.into();
-        self.shared.insert(Arc::clone(&text));
-        text
+        texts.push(PlaceText { suffix, parts });
+        new
     }
+}
 
-    fn columns(
-        &mut self,
-        options: &ScriptOptions,
-        symbol: Option<&Symbol>,
-        path: &[u8],
-    ) -> PlaceParts {
-        let has = |field| options.fields.has(field);
-        let line = symbol.filter(|_| has(Field::Srcline)).and_then(source_line);
-        PlaceParts {
-            function: symbol.map(|symbol| self.share(&symbol.name)),
-            module: has(Field::Dso).then(|| self.share(&String::from_utf8_lossy(path))),
-            line: line.map(|line| self.share(&line)),
-            inlined: Box::default(),
-        }
+impl PlaceText {
+    fn new(options: &ScriptOptions, symbol: Option<&Symbol>, path: &[u8]) -> Self {
+        let (suffix, parts) = match options.form {
+            Form::Text => (text(options, symbol, path), text_parts(options, symbol)),
+            Form::Json => (json(options, symbol, path), None),
+            Form::Csv => (csv(options, symbol, path), None),
+            Form::Parquet => (String::new(), Some(columns(options, symbol, path))),
+        };
+        Self { suffix: suffix.into(), parts: parts.map(Arc::new) }
+    }
+}
+
+fn columns(options: &ScriptOptions, symbol: Option<&Symbol>, path: &[u8]) -> PlaceParts {
+    let has = |field| options.fields.has(field);
+    let line = symbol.filter(|_| has(Field::Srcline)).and_then(source_line);
+    PlaceParts {
+        function: symbol.map(|symbol| Arc::clone(&symbol.name)),
+        module: has(Field::Dso).then(|| String::from_utf8_lossy(path).into()),
+        line: line.map(Into::into),
+        inlined: Box::default(),
     }
 }
 
@@ -230,7 +242,7 @@ mod tests {
         let suffix = |form, symbol: Option<&Symbol>| {
             let options =
                 ScriptOptions { form, fields: "ip,sym,dso".parse().unwrap(), nanoseconds: false };
-            PlaceTexts::default().text(&options, symbol, b"/x\x07").suffix.to_string()
+            PlaceText::new(&options, symbol, b"/x\x07").suffix.to_string()
         };
         assert_eq!(suffix(Form::Text, Some(&evil)), " a,\\x1b\"b (/x\\x07)");
         assert_eq!(suffix(Form::Text, None), " [unknown] (/x\\x07)");
@@ -241,11 +253,12 @@ mod tests {
         assert_eq!(suffix(Form::Json, None), ",\"sym\":null,\"dso\":\"/x\\u0007\"");
         assert_eq!(suffix(Form::Csv, Some(&evil)), "\"a,\\x1b\"\"b\",/x\\x07");
         assert_eq!(suffix(Form::Csv, None), ",/x\\x07");
-        let mut texts = PlaceTexts::default();
-        let options =
-            ScriptOptions { form: Form::Text, fields: Fields::default(), nanoseconds: false };
-        let [one, same] = [(); 2].map(|()| texts.text(&options, Some(&evil), b"/x").suffix);
-        assert!(Arc::ptr_eq(&one, &same));
+        let (mut numbers, mut texts) = (PlaceNumbers::default(), Pages::default());
+        let (form, fields) = (Form::Text, Fields::default());
+        let options = ScriptOptions { form, fields, nanoseconds: false };
+        let places = [Some(&evil), None, Some(&evil)];
+        let found = places.map(|symbol| numbers.number(&mut texts, &options, symbol, b"/x"));
+        assert_eq!((found, texts.len()), ([0, 1, 0], 2));
         let comm = CommText::new(Form::Text, b"a\x1b");
         assert_eq!((&*comm.text, &*comm.padded), ("a\\x1b", "           a\\x1b"));
         assert_eq!(&*CommText::new(Form::Json, b"a\xff").text, "\"a\u{fffd}\"");

@@ -102,7 +102,7 @@ pub(super) fn json_head(events: &[Event], file: &str) -> String {
 pub(super) fn json_sample(out: &mut LineBuffer, view: &SampleView<'_>, format: &LineFormat) {
     let fields = &format.options.fields;
     out.push_str("{\"type\":\"sample\"");
-    let mut suffix = view.place.and_then(|place| view.texts.places.get(place));
+    let mut suffix = view.place.and_then(|place| view.texts.place(place));
     for (field, key) in fields.iter().zip(&format.keys) {
         if field.is_of_place() && view.place.is_some() {
             // It has all of them, which adjoin.
@@ -119,7 +119,7 @@ pub(super) fn json_sample(out: &mut LineBuffer, view: &SampleView<'_>, format: &
         for (number, step) in view.chain.iter().enumerate() {
             out.push_str(if number == 0 { "{\"ip\":" } else { ",{\"ip\":" });
             json_address(out, step.address);
-            if let Some(text) = view.texts.places.get(step.place).filter(|_| fields.want_places()) {
+            if let Some(text) = view.texts.place(step.place).filter(|_| fields.want_places()) {
                 out.push_str(&text.suffix);
             }
             out.push(b'}');
@@ -191,7 +191,7 @@ pub(super) fn csv_head(fields: &Fields) -> String {
 /// One line per sample; callers in one field, as addresses with spaces between.
 pub(super) fn csv_sample(out: &mut LineBuffer, view: &SampleView<'_>, format: &LineFormat) {
     let fields = &format.options.fields;
-    let mut suffix = view.place.and_then(|place| view.texts.places.get(place));
+    let mut suffix = view.place.and_then(|place| view.texts.place(place));
     for (number, field) in fields.iter().enumerate() {
         let is_of_place = field.is_of_place() && view.place.is_some();
         if is_of_place && suffix.is_none() {

@@ -9,7 +9,7 @@ use pmuscope_perfdata::writer::{Features, FileEvent, closing, front};
 use pmuscope_profile::{AddressSpaces, Line, Locator};
 use pmuscope_symbols::{Frame, Symbol};
 
-use super::place_text::{CommText, PlaceTexts};
+use super::place_text::{CommText, PlaceNumbers};
 use super::*;
 
 /// Two functions in one file, of which the second holds an inlined one.
@@ -66,26 +66,28 @@ fn printed(form: Form, fields: &str) -> String {
         ..Sample::default()
     };
     let thread = locator.thread(&present, Some((7, 8)));
-    let chain = [0x1010, 0x1020, 0x9999].map(|address| {
+    let chain_of_all = [0x1010, 0x1020, 0x9999].map(|address| {
         let place = locator.place(&present, thread, CpuMode::User, address);
         Step { address, place }
     });
     let mut texts = Texts::default();
     texts.comms.push(CommText::new(form, &locator.comm(&present, thread.comm)));
-    for place in locator.places(0) {
+    let mut numbers = PlaceNumbers::default();
+    let number = |place: pmuscope_profile::ModuleOffset| {
         let (path, symbol) = (present.module(place.module).path, symbol(place.address));
-        texts.places.push(PlaceTexts::default().text(&options, symbol.as_ref(), path));
-    }
+        numbers.number(&mut texts.places, &options, symbol.as_ref(), path)
+    };
+    texts.new_places = locator.new_places().map(number).collect();
     let format = LineFormat::new(options, &events);
     let mut out = LineBuffer::default();
     out.push_str(&format.head(&events, "x.data"));
-    for chain in [&chain[..], &[]] {
+    for chain in [&chain_of_all[..], &[]] {
         let view = SampleView {
             sample: &sample,
             details: None,
             event: &events[0],
             comm: thread.comm,
-            place: Some(0),
+            place: Some(chain_of_all[0].place),
             chain,
             branches: &[],
             tracepoint: None,

@@ -143,7 +143,7 @@ pub(super) fn time(out: &mut LineBuffer, time: Option<u64>, nanoseconds: bool) {
 }
 
 fn caller(out: &mut LineBuffer, step: Step, view: &SampleView<'_>, format: &LineFormat) {
-    let text = view.texts.places.get(step.place);
+    let text = view.texts.place(step.place);
     if format.options.fields.has(Field::Sym)
         && let Some(parts) = text.and_then(|text| text.parts.as_ref())
     {
@@ -166,7 +166,7 @@ fn place(out: &mut LineBuffer, place: Option<u32>, view: &SampleView<'_>, format
     if !format.options.fields.want_places() {
         return;
     }
-    match place.and_then(|place| view.texts.places.get(place)) {
+    match place.and_then(|place| view.texts.place(place)) {
         Some(text) => out.push_str(&text.suffix),
         None => out.push_str(" -"),
     }
@@ -176,7 +176,7 @@ fn place(out: &mut LineBuffer, place: Option<u32>, view: &SampleView<'_>, format
 fn branches(out: &mut LineBuffer, view: &SampleView<'_>, field: Field) {
     let Some(stack) = view.details.and_then(|details| details.branches) else { return };
     let name = |step: &Step| {
-        let text = view.texts.places.get(step.place);
+        let text = view.texts.place(step.place);
         text.and_then(|text| text.parts.as_ref()?.function.as_deref()).unwrap_or_default()
     };
     let mut steps = view.branches.chunks_exact(2);
