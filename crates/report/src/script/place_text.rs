@@ -73,6 +73,8 @@ pub(super) struct PlaceParts {
 #[derive(Debug, Default)]
 pub(super) struct PlaceNumbers {
     known: FxHashMap<Arc<str>, u32>,
+    /// The same for function, module and line in columns.
+    columns: FxHashMap<[Option<Arc<str>>; 3], u32>,
 }
 
 impl CommText {
@@ -105,16 +107,21 @@ impl PlaceNumbers {
         symbol: Option<&Symbol>,
         path: &[u8],
     ) -> u32 {
-        let PlaceText { suffix, parts } = PlaceText::new(options, symbol, path);
+        let place = PlaceText::new(options, symbol, path);
         let new = texts.len() as u32;
-        if parts.is_none() {
-            if let Some(&known) = self.known.get(&suffix) {
-                return known;
+        let number = match &place.parts {
+            None => *self.known.entry(Arc::clone(&place.suffix)).or_insert(new),
+            Some(parts) if options.form == Form::Parquet => {
+                let PlaceParts { function, module, line, .. } = &**parts;
+                let columns = [function, module, line].map(Option::clone);
+                *self.columns.entry(columns).or_insert(new)
             }
-            self.known.insert(Arc::clone(&suffix), new);
+            Some(_) => new,
+        };
+        if number == new {
+            texts.push(place);
         }
-        texts.push(PlaceText { suffix, parts });
-        new
+        number
     }
 }
 
@@ -259,6 +266,16 @@ mod tests {
         let places = [Some(&evil), None, Some(&evil)];
         let found = places.map(|symbol| numbers.number(&mut texts, &options, symbol, b"/x"));
         assert_eq!((found, texts.len()), ([0, 1, 0], 2));
+        let options = ScriptOptions {
+            form: Form::Parquet,
+            fields: "sym,dso".parse().unwrap(),
+            nanoseconds: false,
+        };
+        let (mut numbers, mut texts) = (PlaceNumbers::default(), Pages::default());
+        let places = [(Some(&evil), "/x"), (None, "/x"), (Some(&evil), "/x"), (Some(&evil), "/y")];
+        let found = places
+            .map(|(symbol, path)| numbers.number(&mut texts, &options, symbol, path.as_bytes()));
+        assert_eq!((found, texts.len()), ([0, 1, 0, 2], 3));
         let comm = CommText::new(Form::Text, b"a\x1b");
         assert_eq!((&*comm.text, &*comm.padded), ("a\\x1b", "           a\\x1b"));
         assert_eq!(&*CommText::new(Form::Json, b"a\xff").text, "\"a\u{fffd}\"");
