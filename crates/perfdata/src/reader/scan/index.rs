@@ -6,7 +6,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use pmuscope_abi::record::kind;
+use pmuscope_abi::record::{HEADER_SIZE, kind};
 
 use super::super::SampledCounts;
 use super::super::bytes::Endian;
@@ -16,7 +16,7 @@ use super::super::tally::Tally;
 use super::super::tool;
 use super::chunk_counts::{ChunkCounting, ChunkCounts};
 use super::layout::SampleLayout;
-use super::walk::{Packing, Sink, WalkEnd, Walker};
+use super::walk::{Packing, Sink, WalkEnd, Walker, put_header};
 use super::{Pieces, Placed};
 
 /// Where the reader's rounds stand. Times are 0 before the first record.
@@ -71,23 +71,21 @@ impl RoundsSince {
 }
 
 /// When a record of the sideband takes effect.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Stamp {
     Time(u64),
-    /// It has no time stamp.
-    Untimed(RoundsSince),
+    /// It has no time stamp, as few have: those that do should not be larger for it.
+    Untimed(Box<RoundsSince>),
 }
 
-/// A record of the sideband; its body is in [`IndexedPart::bytes`].
-#[derive(Debug, Clone, Copy)]
+/// A record of the sideband. Long recordings of compilers have millions: 32 bytes each.
+#[derive(Debug, Clone)]
 pub(super) struct Kept {
     pub(super) stamp: Stamp,
     /// Number of the record in its part.
     pub(super) number: u64,
-    pub(super) at: usize,
-    pub(super) length: u16,
-    pub(super) misc: u16,
-    pub(super) kind: u32,
+    /// Where it is in [`IndexedPart::bytes`].
+    pub(super) at: u32,
 }
 
 /// What a walk over a part of the data found.
@@ -101,6 +99,7 @@ pub(super) struct IndexedPart {
     pub(super) sideband: Vec<Kept>,
     /// Records of tools, in their order.
     pub(super) tools: Vec<Kept>,
+    /// The kept records, headers and all.
     pub(super) bytes: Vec<u8>,
     pub(super) rounds: RoundsSince,
     /// Samples of each event.
@@ -270,7 +269,8 @@ impl Indexer<'_> {
                 let found = identify(kind, misc, body, &mut self.events, self.endian);
                 let time = found.and_then(|found| found.time).filter(|&time| time != 0);
                 self.youngest = self.youngest.max(time.unwrap_or(0));
-                let stamp = time.map_or(Stamp::Untimed(self.part.rounds), Stamp::Time);
+                let stamp =
+                    time.map_or_else(|| Stamp::Untimed(Box::new(self.part.rounds)), Stamp::Time);
                 let kept = self.keep(kind, misc, body, stamp);
                 self.part.sideband.extend(kept);
             }
@@ -299,14 +299,18 @@ impl Indexer<'_> {
     }
 
     fn keep(&mut self, kind: u32, misc: u16, body: &[u8], stamp: Stamp) -> Option<Kept> {
+        let untimed = if matches!(stamp, Stamp::Untimed(_)) { size_of::<RoundsSince>() } else { 0 };
         // It gets a place among all of them, too.
-        if !self.takes_room(body.len() + size_of::<Kept>() + size_of::<Placed>()) {
+        let cost = HEADER_SIZE + body.len() + untimed + size_of::<Kept>() + size_of::<Placed>();
+        if !self.takes_room(cost) {
             return None;
         }
-        let at = self.part.bytes.len();
-        self.part.bytes.extend_from_slice(body);
-        let length = u16::try_from(body.len()).ok()?;
-        Some(Kept { stamp, number: self.records, at, length, misc, kind })
+        let size = u16::try_from(HEADER_SIZE + body.len()).ok()?;
+        let at = u32::try_from(self.part.bytes.len()).ok()?;
+        let bytes = &mut self.part.bytes;
+        put_header(bytes, kind, misc, size);
+        bytes.extend_from_slice(body);
+        Some(Kept { stamp, number: self.records, at })
     }
 }
 

@@ -33,6 +33,8 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use pmuscope_abi::record::HEADER_SIZE;
+
 use super::bytes::Endian;
 use super::event::Events;
 use super::limit;
@@ -47,7 +49,7 @@ pub use visit::Visitor;
 use chunk_counts::JoinedCounts;
 use index::{IndexedPart, Indexing, Rounds, Stamp};
 use layout::SampleLayout;
-use walk::{Packing, WalkEnd, Walker};
+use walk::{Packing, WalkEnd, Walker, header};
 
 /// Bytes of a part of the first pass, at most.
 const LARGEST_PART: u64 = 64 << 20;
@@ -119,11 +121,9 @@ struct Chunk {
 #[derive(Debug, Clone, Copy)]
 struct Placed {
     moment: RecordOrder,
-    kind: u32,
-    misc: u16,
-    length: u16,
+    /// Number of the bytes that have it, and where in them.
     part: u32,
-    at: usize,
+    at: u32,
 }
 
 impl Reader {
@@ -240,7 +240,7 @@ impl Reader {
         for tool in &whole.tools {
             let record = ToolRecord::read(&tool.raw(&whole.bytes), self.endian, self.is_stream);
             if !self.about.take(record, self.endian) {
-                self.tally.unknown(tool.kind);
+                self.tally.unknown(tool.raw(&whole.bytes).kind);
             }
         }
         self.done = true;
@@ -267,10 +267,12 @@ impl Reader {
 
 impl Placed {
     fn raw<'a>(&self, bytes: &'a [Vec<u8>]) -> RawRecord<'a> {
-        let body = &bytes[self.part as usize][self.at..self.at + usize::from(self.length)];
+        let record = &bytes[self.part as usize][self.at as usize..];
+        let (kind, misc, size) = header(record);
         // Where it stood was of use to the first pass only.
         let place = RecordOrigin { offset: 0, packed: false, payload: 0 };
-        RawRecord { kind: self.kind, misc: self.misc, body, attached: &[], place }
+        let body = &record[HEADER_SIZE..usize::from(size)];
+        RawRecord { kind, misc, body, attached: &[], place }
     }
 }
 
@@ -462,20 +464,13 @@ impl Joined {
         let (number, before) = (whole.bytes.len() as u32, whole.tally.records);
         let placed = |kept: &index::Kept| {
             let record = before + kept.number;
-            let moment = match kept.stamp {
-                Stamp::Time(time) => RecordOrder { time, untimed: false, record },
+            let moment = match &kept.stamp {
+                &Stamp::Time(time) => RecordOrder { time, untimed: false, record },
                 Stamp::Untimed(since) => {
                     RecordOrder { time: since.after(*rounds).released, untimed: true, record }
                 }
             };
-            Placed {
-                moment,
-                kind: kept.kind,
-                misc: kept.misc,
-                length: kept.length,
-                part: number,
-                at: kept.at,
-            }
+            Placed { moment, part: number, at: kept.at }
         };
         whole.sideband.extend(part.sideband.iter().map(placed));
         whole.tools.extend(part.tools.iter().map(placed));

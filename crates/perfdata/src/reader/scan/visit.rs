@@ -13,7 +13,7 @@ use super::super::error::ReadError;
 use super::super::event::Events;
 use super::super::progress::Stage;
 use super::layout::{SampleFields, SampleLayout};
-use super::walk::{Packing, Sink, Walker, header};
+use super::walk::{Packing, Sink, Walker, header, put_header};
 use super::{Index, NATIVE, Pieces, RecordOrder};
 
 /// Bytes of unpacked records that go from one thread to another at once.
@@ -206,9 +206,7 @@ impl Sink for Batcher {
     fn record(&mut self, kind: u32, misc: u16, body: &[u8]) {
         let size = (HEADER_SIZE + body.len()) as u16;
         let bytes = &mut self.piece.bytes;
-        bytes.extend_from_slice(&kind.to_ne_bytes());
-        bytes.extend_from_slice(&misc.to_ne_bytes());
-        bytes.extend_from_slice(&size.to_ne_bytes());
+        put_header(bytes, kind, misc, size);
         bytes.extend_from_slice(body);
         self.record += 1;
         if self.piece.bytes.len() >= PIECE {

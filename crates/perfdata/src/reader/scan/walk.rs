@@ -223,6 +223,13 @@ pub(super) fn header(bytes: &[u8]) -> (u32, u16, u16) {
     }
 }
 
+/// What [`header`] reads.
+pub(super) fn put_header(bytes: &mut Vec<u8>, kind: u32, misc: u16, size: u16) {
+    bytes.extend_from_slice(&kind.to_ne_bytes());
+    bytes.extend_from_slice(&misc.to_ne_bytes());
+    bytes.extend_from_slice(&size.to_ne_bytes());
+}
+
 fn packed(record_kind: u32, body: &[u8], endian: Endian) -> &[u8] {
     if record_kind != COMPRESSED2 {
         return body;
