@@ -155,7 +155,7 @@ impl IdLayout {
 
 #[inline]
 fn u64_at(body: &[u8], at: usize, endian: Endian) -> Option<u64> {
-    Fields::new(body.get(at..)?, endian).u64()
+    body.get(at..)?.first_chunk().map(|bytes| endian.u64(*bytes))
 }
 
 /// Finds the event of a record.

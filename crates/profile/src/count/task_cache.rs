@@ -71,7 +71,7 @@ impl TaskCache {
     }
 
     /// Who took a sample; `None` if the filter leaves it out. `time` is `None` where it has none.
-    #[inline]
+    #[inline(always)] // what comes back from a call goes through memory, which stalls each sample
     pub(crate) fn ran<L: Lookup>(
         &mut self,
         lookup: &L,
@@ -87,7 +87,7 @@ impl TaskCache {
     }
 
     /// Who took a sample, and whether the filter lets this task and event pass.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn task<L: Lookup>(
         &mut self,
         lookup: &L,
@@ -108,6 +108,7 @@ impl TaskCache {
     }
 
     /// Asks, and keeps the answer.
+    #[inline(never)]
     fn look_up<L: Lookup>(
         &mut self,
         lookup: &L,

@@ -58,6 +58,7 @@ impl Clock {
 
     /// The block of a time stamp in nanoseconds, and how many doublings of the blocks it took; block
     /// numbers given before are to be halved that often.
+    #[inline]
     pub(crate) fn block(&mut self, time: u64) -> (u32, u32) {
         let origin = *self.origin.get_or_insert(time);
         self.last = self.last.max(time);

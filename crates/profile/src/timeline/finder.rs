@@ -64,7 +64,7 @@ impl Default for Finder {
 
 impl Finder {
     /// The place of a sample.
-    #[inline]
+    #[inline(always)] // what comes back from a call goes through memory, which stalls each sample
     pub(crate) fn find<L: Lookup>(
         &mut self,
         lookup: &L,
@@ -80,7 +80,7 @@ impl Finder {
     }
 
     /// The place of an address in a view that [`view_of`] told, and how long it holds.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn find_in<L: Lookup>(
         &mut self,
         lookup: &L,
@@ -101,6 +101,7 @@ impl Finder {
     }
 
     /// Asks, and keeps the answer.
+    #[inline(never)]
     fn look_up<L: Lookup>(
         &mut self,
         lookup: &L,

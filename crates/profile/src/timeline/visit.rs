@@ -49,17 +49,30 @@ pub(crate) trait SampleVisitor: Send {
 fn hand_over<V: SampleVisitor, L: Lookup>(
     visitor: &mut V,
     counts: &mut SampledCounts,
+    moment: (&L, L::At),
+    hit: &SampleFields<'_>,
+    time: Option<u64>,
+) {
+    let carries_counts = counts.reads_any();
+    visitor.recorded(hit, carries_counts);
+    // Known when compiled: those that read counts themselves have millions of samples that are nothing but counts.
+    if V::SPLITS_COUNTS && carries_counts {
+        split(visitor, counts, moment, hit, time);
+    } else {
+        visitor.sample(moment.0, moment.1, hit, time);
+    }
+}
+
+/// Not part of what most recordings need, so that the compiler keeps that small.
+#[inline(never)]
+fn split<V: SampleVisitor, L: Lookup>(
+    visitor: &mut V,
+    counts: &mut SampledCounts,
     (lookup, at): (&L, L::At),
     hit: &SampleFields<'_>,
     time: Option<u64>,
 ) {
-    visitor.recorded(hit, counts.reads_any());
-    // Known when compiled: those that read counts themselves have millions of samples that are nothing but counts.
-    if V::SPLITS_COUNTS {
-        counts.split(hit, |hit| visitor.sample(lookup, at, hit, time));
-    } else {
-        visitor.sample(lookup, at, hit, time);
-    }
+    counts.split(hit, |hit| visitor.sample(lookup, at, hit, time));
 }
 
 /// A recording whose samples can be visited in any order, and again.

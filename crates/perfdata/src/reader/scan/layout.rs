@@ -8,7 +8,7 @@ use super::super::record::CpuMode;
 use super::super::sample::{ReadLayout, ReadValues, Sample};
 use super::NATIVE;
 
-/// No such field.
+/// No such field: no sample has as many words.
 const ABSENT: u16 = u16::MAX;
 
 /// A sample as far as counting it needs it. What the event does not record is `None`.
@@ -58,7 +58,7 @@ impl<'a> SampleFields<'a> {
     }
 }
 
-/// Positions in the body of a sample, bytes.
+/// Positions in the body of a sample, in words of 8 bytes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SampleLayout {
     ip: u16,
@@ -68,6 +68,8 @@ pub(super) struct SampleLayout {
     period: u16,
     /// After the fields that are always present.
     behind: u16,
+    /// Whether nothing of use stands there.
+    is_plain: bool,
     read: Option<ReadLayout>,
     chain: bool,
     /// Where registers and stack of the program are recorded.
@@ -82,7 +84,7 @@ impl SampleLayout {
         let mut place = |bit| {
             let here = at;
             let there = attr.sample_type.contains(bit);
-            at += if there { 8 } else { 0 };
+            at += u16::from(there);
             if there { here } else { ABSENT }
         };
         place(SampleType::IDENTIFIER);
@@ -94,36 +96,24 @@ impl SampleLayout {
         }
         let cpu = place(SampleType::CPU);
         let period = place(SampleType::PERIOD);
-        Self {
-            ip,
-            task,
-            time,
-            cpu,
-            period,
-            behind: at,
-            read: attr
-                .sample_type
-                .contains(SampleType::READ)
-                .then(|| ReadLayout::new(attr.read_format)),
-            chain: attr.sample_type.contains(SampleType::CALLCHAIN),
-            tail: TailLayout::with_stack(attr),
-            calls: TailLayout::with_calls(attr),
-        }
+        let has_counts = attr.sample_type.contains(SampleType::READ);
+        let read = has_counts.then(|| ReadLayout::new(attr.read_format));
+        let chain = attr.sample_type.contains(SampleType::CALLCHAIN);
+        let (tail, calls) = (TailLayout::with_stack(attr), TailLayout::with_calls(attr));
+        let is_plain = read.is_none() && !chain && tail.is_none() && calls.is_none();
+        Self { ip, task, time, cpu, period, behind: at, is_plain, read, chain, tail, calls }
     }
 
     /// Time stamp; `None` where there is none, or one that says so.
     #[inline]
     pub(super) fn time(&self, body: &[u8]) -> Option<u64> {
-        word(body, self.time).filter(|&time| time != 0 && time != u64::MAX)
+        word(body.as_chunks().0, self.time).filter(|&time| time != 0 && time != u64::MAX)
     }
 
     /// Whether all fields are there.
     #[inline]
     pub(super) fn fits(&self, body: &[u8]) -> bool {
-        if self.is_plain() {
-            return body.len() >= usize::from(self.behind);
-        }
-        self.varying(body).is_some()
+        if self.is_plain { self.has_fixed(body) } else { self.varying(body).is_some() }
     }
 
     /// Hands on the fields, unless the body is too short for what the attribute promises. A hit is large:
@@ -136,38 +126,52 @@ impl SampleLayout {
         body: &'a [u8],
         take: impl FnOnce(&SampleFields<'a>),
     ) {
-        let varying = if self.is_plain() {
-            (body.len() >= usize::from(self.behind)).then_some(Varying::default())
-        } else {
-            self.varying(body)
-        };
-        let Some(Varying { read, chain, rest }) = varying else { return };
+        if self.is_plain {
+            if self.has_fixed(body) {
+                take(&self.fixed(event, bits, body));
+            }
+            return;
+        }
+        let Some(Varying { read, chain, rest }) = self.varying(body) else { return };
         take(&SampleFields {
-            event,
-            mode: mode(bits),
-            ip: word(body, self.ip),
-            task: word(body, self.task).map(halves),
-            time: word(body, self.time).unwrap_or(0),
-            cpu: word(body, self.cpu).map(|both| halves(both).0 as u32),
-            period: word(body, self.period),
             read,
             chain,
             calls: self.calls.and_then(|layout| layout.tail(rest, NATIVE).calls()),
             user: self.tail.map(|layout| layout.tail(rest, NATIVE)),
+            ..self.fixed(event, bits, body)
         });
     }
 
-    /// Whether nothing of use stands behind the fields that are always there.
+    /// Whether the fields that are always present are.
     #[inline]
-    fn is_plain(&self) -> bool {
-        self.read.is_none() && !self.chain && self.tail.is_none() && self.calls.is_none()
+    fn has_fixed(&self, body: &[u8]) -> bool {
+        body.len() >= 8 * usize::from(self.behind)
+    }
+
+    /// The fields that are always present.
+    #[inline]
+    fn fixed<'a>(&self, event: usize, bits: u16, body: &'a [u8]) -> SampleFields<'a> {
+        let (words, _) = body.as_chunks();
+        SampleFields {
+            event,
+            mode: mode(bits),
+            ip: word(words, self.ip),
+            task: word(words, self.task).map(halves),
+            time: word(words, self.time).unwrap_or(0),
+            cpu: word(words, self.cpu).map(|both| halves(both).0 as u32),
+            period: word(words, self.period),
+            read: None,
+            chain: &[],
+            calls: None,
+            user: None,
+        }
     }
 
     /// The fields whose length is told in them; `None` if the body is too short for what the attribute
     /// promises.
     #[inline]
     fn varying<'a>(&self, body: &'a [u8]) -> Option<Varying<'a>> {
-        let mut rest = body.get(usize::from(self.behind)..)?;
+        let mut rest = body.get(8 * usize::from(self.behind)..)?;
         let mut read = None;
         if let Some(layout) = self.read {
             let (values, behind) = layout.split(rest, NATIVE)?;
@@ -193,12 +197,10 @@ struct Varying<'a> {
     rest: &'a [u8],
 }
 
+/// `None` where the sample has no such field: one comparison tells that, too.
 #[inline]
-fn word(body: &[u8], at: u16) -> Option<u64> {
-    if at == ABSENT {
-        return None;
-    }
-    body.get(usize::from(at)..)?.first_chunk().map(|bytes| u64::from_ne_bytes(*bytes))
+fn word(words: &[[u8; 8]], at: u16) -> Option<u64> {
+    words.get(usize::from(at)).map(|word| u64::from_ne_bytes(*word))
 }
 
 /// The two `u32` in 8 bytes, the first one first whatever the byte order.
