@@ -74,13 +74,6 @@ impl HashIndex {
         }
     }
 
-    /// What is most likely found: to be looked at before it is needed.
-    #[inline]
-    pub(crate) fn likely(&self, hash: u64) -> Option<u32> {
-        let slot = self.slots[(hash >> 32) as usize & (self.slots.len() - 1)];
-        (slot as u32).checked_sub(1)
-    }
-
     fn grow(&mut self) {
         let mask = self.slots.len() * 2 - 1;
         let mut slots = vec![0_u64; mask + 1];

@@ -10,6 +10,7 @@ pub(crate) mod address_to_stack;
 pub(crate) mod callers;
 pub(crate) mod cells;
 pub(crate) mod chains;
+pub(crate) mod code_lines;
 pub(crate) mod collect;
 pub(crate) mod counter;
 pub(crate) mod group;

@@ -1,15 +1,15 @@
 //! Which places have samples: a bit for each byte of code near one.
 //!
 //! ```text
-//!  module, 512 bytes of it ─► block  │ 64 bytes: a bit for each byte │
+//!  module, 64 bytes of it ─► line  │ 64 bits │
 //! ```
-//! Samples lie close together, in functions that run: a place takes some 15 bytes.
+//! Samples lie close together, in functions that run.
 
 use pmuscope_perfdata::reader::scan::SampleFields;
 
 use crate::count::chains::{Last, StackFrame, steps};
+use crate::count::code_lines::{CodeLines, LINE};
 use crate::count::task_cache::{SampleTask, TaskCache};
-use crate::table::{HashIndex, mix};
 use crate::timeline::finder::{AddressTable, Finder, UNKNOWN_PLACE};
 use crate::timeline::lookup::Lookup;
 use crate::timeline::modules::ModuleId;
@@ -18,56 +18,19 @@ use crate::timeline::visit::SampleVisitor;
 
 /// Samples in a batch: more than memory answers at once.
 const BATCH: usize = 32;
-/// Bytes of code in a block.
-const BLOCK: u64 = 512;
-
-type Bits = [u64; (BLOCK / 64) as usize];
-
-#[derive(Debug)]
-struct AddressBlock {
-    module: ModuleId,
-    /// Its first address is this many times [`BLOCK`].
-    number: u64,
-    bits: Bits,
-}
-
 /// Places that are marked.
 #[derive(Debug, Default)]
 pub(crate) struct SampledAddresses {
-    blocks: Vec<AddressBlock>,
-    table: HashIndex,
+    lines: CodeLines,
 }
 
 impl SampledAddresses {
-    fn mark(&mut self, place: ModuleAddress) {
-        let Self { blocks, table } = self;
-        let ModuleAddress { module, address } = place;
-        let (new, number, bit) = (blocks.len(), address / BLOCK, address % BLOCK);
-        let found = table.find_or_insert(hash(place), new as u32, |other| {
-            let block = &blocks[other as usize];
-            block.number == number && block.module == module
-        }) as usize;
-        if found == new {
-            blocks.push(AddressBlock { module, number, bits: Bits::default() });
-        }
-        blocks[found].bits[bit as usize / 64] |= 1 << (bit % 64);
-    }
-
-    /// Marks all of `places`. None of the first loads depends on another one, so that memory works on
-    /// them at the same time.
+    /// Marks all of `places`.
     fn mark_all(&mut self, places: &[ModuleAddress]) {
-        let first = |place: &ModuleAddress| {
-            let block = self.table.likely(hash(*place)).and_then(|at| self.blocks.get(at as usize));
-            block.map_or(0, |block| block.bits[(place.address % BLOCK / 64) as usize])
-        };
-        std::hint::black_box(places.iter().map(first).fold(0, |all, bits| all | bits));
-        places.iter().for_each(|&place| self.mark(place));
+        let firsts = places.iter().map(|&place| self.lines.look_ahead(place));
+        std::hint::black_box(firsts.fold(0, |all, first| all | first));
+        places.iter().for_each(|&place| self.lines.set(place, || 0));
     }
-}
-
-#[inline]
-fn hash(place: ModuleAddress) -> u64 {
-    mix(place.address / BLOCK, place.module.into())
 }
 
 /// Marks where samples were taken, and where from it was called.
@@ -168,24 +131,22 @@ impl Chains {
 
 /// All places that are marked in any of `marks`: of each module its addresses, in order. A module counts
 /// as the one that `same` tells for it.
-pub(crate) fn addresses(marks: &[SampledAddresses], same: &[ModuleId]) -> Vec<Vec<u64>> {
-    let mut all: Vec<(ModuleId, u64, &Bits)> = marks
-        .iter()
-        .flat_map(|marks| &marks.blocks)
-        .map(|block| (same[block.module as usize], block.number, &block.bits))
-        .collect();
+pub(crate) fn addresses(marks: Vec<SampledAddresses>, same: &[ModuleId]) -> Vec<Vec<u64>> {
+    let mut all: Vec<(ModuleId, u64, u64)> = Vec::new();
+    for marks in marks {
+        all.extend(marks.lines.iter().map(|line| {
+            let (module, number, bits) = line.parts();
+            (same[module as usize], number, bits)
+        }));
+    }
     all.sort_unstable_by_key(|&(module, number, _)| (module, number));
     let mut addresses = vec![Vec::new(); same.len()];
-    for blocks in all.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
-        let (module, number, _) = blocks[0];
-        for word in 0..Bits::default().len() {
-            let mut bits = blocks.iter().fold(0, |all, (_, _, bits)| all | bits[word]);
-            while bits != 0 {
-                let bit = bits.trailing_zeros();
-                bits &= bits - 1;
-                let address = number * BLOCK + 64 * word as u64 + u64::from(bit);
-                addresses[module as usize].push(address);
-            }
+    for lines in all.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
+        let (module, number, _) = lines[0];
+        let mut bits = lines.iter().fold(0, |all, (_, _, bits)| all | bits);
+        while bits != 0 {
+            addresses[module as usize].push(number * LINE + u64::from(bits.trailing_zeros()));
+            bits &= bits - 1;
         }
     }
     addresses

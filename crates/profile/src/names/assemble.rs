@@ -13,6 +13,7 @@ use pmuscope_perfdata::reader::ReadError;
 use super::paths::Paths;
 use crate::aggregate::{Aggregate, SampleCell, Series, Stacks, Task, TaskId, Timeline};
 use crate::count::address_to_stack::AddressToStack;
+use crate::count::code_lines::LINE;
 use crate::count::collect::{Collected, CountState};
 use crate::count::counter::{CellKey, Counts, Where};
 use crate::count::group::{SampleGroup, TaskKey};
@@ -161,7 +162,9 @@ fn merged(own: Vec<(Stacks, Vec<u32>)>) -> (Stacks, Vec<Vec<u32>>) {
 
 /// Which stack each place comes to.
 fn located(named: &Named, paths: &Paths, stack_of_path: &[u32]) -> AddressToStack {
-    let mut located = AddressToStack::new(&named.same);
+    let lines = |addresses: &Vec<u64>| addresses.chunk_by(|a, b| a / LINE == b / LINE).count();
+    let lines = named.places.addresses.iter().map(lines).sum();
+    let mut located = AddressToStack::new(&named.same, lines);
     let mut numbers = 0..;
     for (addresses, module) in named.places.addresses.iter().zip(0..) {
         let stack = |number: u32| stack_of_path[paths.number(number) as usize];

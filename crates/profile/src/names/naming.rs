@@ -100,7 +100,7 @@ pub(crate) fn name(
     let same = same_modules(&collected.state, metadata);
     let places = Places::new(match &mut collected.counted {
         CountState::All(counts) => distinct(counts, &same),
-        CountState::Places(marks, _) => sampled_addresses::addresses(&std::mem::take(marks), &same),
+        CountState::Places(marks, _) => sampled_addresses::addresses(std::mem::take(marks), &same),
     });
     let found = look_up(&collected.state, &places.addresses, metadata, kernel, resolve);
     let (symbols, modules) = found.into_iter().unzip();
