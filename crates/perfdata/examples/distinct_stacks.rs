@@ -1,0 +1,107 @@
+//! Writes a recording in which no two samples have the same call chain: the worst case for whatever counts by chain.
+//!
+//! ```text
+//! cargo run --release -p pmuscope-perfdata --example distinct_stacks -- SAMPLES FILE
+//! ```
+//! One process with one file mapped, which does not exist, so that each of its addresses is a frame. A chain has nine of
+//! 20,000 addresses, drawn at random: two equal ones are not to be expected among any number of samples that fits on a disk.
+
+use std::error::Error;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+
+use pmuscope_abi::record::{RecordBuilder, kind, misc};
+use pmuscope_abi::{Attr, AttrFlags, SampleType, event_type};
+use pmuscope_perfdata::writer::{FileEvent, data_size_patch, front};
+use std::os::unix::fs::FileExt as _;
+
+const PROCESS: u32 = 77;
+const MAPPED_AT: u64 = 0x40_0000;
+/// Places in the file, 16 bytes apart, and addresses in a chain.
+const PLACES: u64 = 20_000;
+const DEPTH: u64 = 9;
+/// Between two samples, nanoseconds.
+const INTERVAL: u64 = 1000;
+/// Stands in call chains before addresses of the program (`PERF_CONTEXT_USER`).
+const CONTEXT_USER: u64 = -512_i64 as u64;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [samples, path] = &arguments[..] else {
+        return Err("usage: distinct_stacks SAMPLES FILE".into());
+    };
+    let samples: u64 = samples.parse().map_err(|_| format!("{samples} is no number of samples"))?;
+    let event = FileEvent {
+        attr: Attr {
+            event_type: event_type::SOFTWARE,
+            sample: INTERVAL,
+            sample_type: SampleType::IDENTIFIER
+                | SampleType::IP
+                | SampleType::TID
+                | SampleType::TIME
+                | SampleType::CPU
+                | SampleType::CALLCHAIN,
+            flags: AttrFlags::SAMPLE_ID_ALL,
+            ..Attr::default()
+        },
+        name: "cpu-clock".into(),
+        ids: vec![1],
+    };
+    let front = front(&[event]);
+    let mut out = BufWriter::with_capacity(1 << 20, File::create(path)?);
+    out.write_all(&front)?;
+    let mut size = 0;
+    let mut record = Vec::new();
+    program(&mut record);
+    let mut random = Random(1);
+    for number in 0..=samples {
+        out.write_all(&record)?;
+        size += record.len() as u64;
+        record.clear();
+        sample(&mut record, 1_000_000_000 + number * INTERVAL, &mut random);
+    }
+    let file = out.into_inner()?;
+    Ok(file.write_all_at(&data_size_patch(size), pmuscope_perfdata::writer::DATA_SIZE_OFFSET)?)
+}
+
+/// What ran.
+fn program(out: &mut Vec<u8>) {
+    let own = u64::from(PROCESS) | u64::from(PROCESS) << 32;
+    // Thread, time, CPU and event of a record that is not a sample.
+    let made_by = [own, 1, 0, 1].map(u64::to_ne_bytes).concat();
+    RecordBuilder::new(out, kind::COMM, misc::COMM_EXEC)
+        .u64(own)
+        .text("stacks")
+        .bytes(&made_by)
+        .finish();
+    RecordBuilder::new(out, kind::MMAP, misc::USER)
+        .u64(own)
+        .u64(MAPPED_AT)
+        .u64(16 * PLACES)
+        .u64(0)
+        .text("/nowhere/stacks")
+        .bytes(&made_by)
+        .finish();
+}
+
+fn sample(out: &mut Vec<u8>, time: u64, random: &mut Random) {
+    let mut address = || MAPPED_AT + 16 * random.below(PLACES);
+    let own = u64::from(PROCESS) | u64::from(PROCESS) << 32;
+    let ip = address();
+    let mut record = RecordBuilder::new(out, kind::SAMPLE, misc::USER);
+    for word in [1, ip, own, time, 0, DEPTH + 1, CONTEXT_USER, ip] {
+        record = record.u64(word);
+    }
+    (1..DEPTH).fold(record, |record, _| record.u64(address() + 5)).finish();
+}
+
+/// The constants of Knuth's MMIX.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % limit
+    }
+}
