@@ -2,6 +2,7 @@
 # make test     the tests (10 minutes on 2 cores are the aim; 15 with builds were measured)
 # make test-full  those that take long, which make test leaves out
 # make test-user  some of them as an ordinary user, who has no rights (takes root)
+# make bench    time and CPU time compared with perf, and with the last result (10 minutes; BENCH=--quick: 3)
 # make lint     formatting, clippy, documentation, licenses: no warning allowed
 # make advisories  known faults of the crates that are used (takes cargo-deny and the network)
 # make guest-aarch64  a static one for aarch64 guests of the lab
@@ -33,7 +34,7 @@ guest_build := CC_aarch64_unknown_linux_musl=aarch64-linux-gnu-gcc \
 fuzz_clippy := CUSTOM_LIBFUZZER_PATH=/libfuzzer.a RUSTFLAGS='--cfg fuzzing' \
 	cargo clippy --locked --quiet --manifest-path fuzz/Cargo.toml --target-dir $(target)/fuzz
 
-.PHONY: build fleet demo-fleet install uninstall packages doc advisories need-packages demo test test-full test-user lint install-deps guest-aarch64 pmu-guest fleet-guest site screenshots need-site need-screenshots need-guest-aarch64 need-build need-test need-guests need-full need-demo need-lint
+.PHONY: build fleet demo-fleet install uninstall packages doc advisories need-packages demo bench need-bench test test-full test-user lint install-deps guest-aarch64 pmu-guest fleet-guest site screenshots need-site need-screenshots need-guest-aarch64 need-build need-test need-guests need-full need-demo need-lint
 
 # At once, so that what both need is compiled once.
 build: need-build
@@ -79,6 +80,10 @@ demo-fleet: need-demo build fleet
 
 demo: need-demo build
 	@scripts/demo $(target)/release/pmuscope $(target)/demo
+
+# Ends with 1 if pmuscope has become slower than in the last result, compared with perf.
+bench: need-bench build
+	@scripts/bench $(target)/release/pmuscope $(BENCH)
 
 site: need-site
 	@scripts/site $(target)/site
@@ -169,6 +174,10 @@ need-full: pmu-guest
 	@scripts/need --kernels x86_64=6.12 aarch64=6.1
 
 need-demo: need-build
+
+need-bench: need-build
+	@scripts/need python3=python3
+	@scripts/need --optional linux-perf=perf xz-utils=xz
 
 need-screenshots: need-build
 	@scripts/need chromium=chromium
