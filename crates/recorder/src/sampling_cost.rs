@@ -146,25 +146,37 @@ fn sampled(
 }
 
 /// Nanoseconds that so many turns of a loop take, in user mode alone, without those spent waiting.
+///
+/// ```text
+///   elapsed    ├──────────────────────┤     The thread may have to wait between any two of these readings:
+///   waited       ├──────────────────┤       what it waits for counts as elapsed in any case, so it is never more.
+/// ```
 fn spin(machine: &Machine, turns: u64) -> u64 {
-    let waited_before = machine.waited_ns();
     let start = monotonic_ns();
+    let waited_before = machine.waited_ns();
     let mut value = 1_u64;
     for turn in 0..turns {
         value = black_box(value.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ turn);
     }
     black_box(value);
-    let elapsed = monotonic_ns() - start;
     // A kernel that does not tell leaves it to the estimate over many pairs.
     let waited = machine.waited_ns().zip(waited_before).map_or(0, |(after, before)| after - before);
+    let elapsed = monotonic_ns() - start;
     elapsed.saturating_sub(waited)
 }
 
+/// Turns of a trial of the loop.
+const TRIAL: u64 = 1_000_000;
+
 /// Turns that take about `ns`: the fastest of three trials tells the undisturbed speed.
 fn turns_for(machine: &Machine, ns: u64) -> u64 {
-    const TRIAL: u64 = 1_000_000;
-    let fastest = (0..3).map(|_| spin(machine, TRIAL)).min().unwrap_or(1).max(1);
-    (TRIAL as f64 * ns as f64 / fastest as f64) as u64
+    turns_in(ns, (0..3).map(|_| spin(machine, TRIAL)).min().unwrap_or(0))
+}
+
+/// Turns in `ns`, where [`TRIAL`] of them took `trial` ns. No CPU makes more than ten a nanosecond: a trial that did was
+/// timed wrong, and what it comes to would never end.
+fn turns_in(ns: u64, trial: u64) -> u64 {
+    (TRIAL as f64 * ns as f64 / trial.max(TRIAL / 10) as f64) as u64
 }
 
 #[cfg(test)]
@@ -175,6 +187,12 @@ mod tests {
     use pmuscope_machine::place::{current_cpu, set_affinity};
 
     use super::*;
+
+    #[test]
+    fn turns_are_few_enough_to_end_however_a_trial_was_timed() {
+        assert_eq!(turns_in(5_000_000, 500_000), 10_000_000);
+        assert_eq!(turns_in(5_000_000, 0), 50_000_000);
+    }
 
     #[test]
     fn a_loop_beside_another_on_its_cpu_takes_what_it_takes_alone() {
