@@ -94,12 +94,22 @@ impl Collected {
         unwinding: Option<Unwinding<'_>>,
         pieces: Pieces,
     ) -> Result<Self, ReadError> {
-        let counting = counting.into();
+        Self::count(reader, counting.into(), threads, unwinding, pieces)
+    }
+
+    /// Not generic, as what loops over records should not be: it is compiled here, optimized as this crate is.
+    fn count(
+        reader: &mut Reader,
+        counting: Counting,
+        threads: usize,
+        unwinding: Option<Unwinding<'_>>,
+        pieces: Pieces,
+    ) -> Result<Self, ReadError> {
         let has_stacks = reader.events().iter().any(Event::has_stacks);
         let unwinding = unwinding.filter(|_| counting.apart.chains && has_stacks);
         match reader.index_with_counts(threads, pieces)? {
             Some(index) => Self::in_passes(reader, index, counting, threads, unwinding),
-            None => Self::in_order(reader, counting, unwinding),
+            None => Self::count_in_order(reader, counting, unwinding),
         }
     }
 
@@ -110,6 +120,14 @@ impl Collected {
     pub fn in_order(
         reader: &mut Reader,
         counting: impl Into<Counting>,
+        unwinding: Option<Unwinding<'_>>,
+    ) -> Result<Self, ReadError> {
+        Self::count_in_order(reader, counting.into(), unwinding)
+    }
+
+    fn count_in_order(
+        reader: &mut Reader,
+        counting: Counting,
         unwinding: Option<Unwinding<'_>>,
     ) -> Result<Self, ReadError> {
         let mut ordered = InOrder::new(&has_period(reader), counting);
