@@ -3,23 +3,25 @@
 //! ```text
 //! cargo run --release -p pmuscope-perfdata --example distinct_stacks -- SAMPLES FILE
 //! ```
-//! One process with one file mapped, which does not exist, so that each of its addresses is a frame. A chain has nine of
-//! 20,000 addresses, drawn at random: two equal ones are not to be expected among any number of samples that fits on a disk.
+//! One process with one file mapped, which does not exist, so that each of its addresses is a frame. A chain has eight
+//! callers, each one of six, and one of 20,000 addresses below them, all drawn at random: 34 billion chains, so that of ten
+//! million some 15,000 come twice.
 
 use std::error::Error;
 use std::fs::File;
 use std::io::{BufWriter, Write};
+use std::os::unix::fs::FileExt as _;
 
 use pmuscope_abi::record::{RecordBuilder, kind, misc};
 use pmuscope_abi::{Attr, AttrFlags, SampleType, event_type};
-use pmuscope_perfdata::writer::{FileEvent, data_size_patch, front};
-use std::os::unix::fs::FileExt as _;
+use pmuscope_perfdata::writer::{Features, FileEvent, closing, front};
 
 const PROCESS: u32 = 77;
 const MAPPED_AT: u64 = 0x40_0000;
-/// Places in the file, 16 bytes apart, and addresses in a chain.
-const PLACES: u64 = 20_000;
-const DEPTH: u64 = 9;
+/// Places in the file, 16 bytes apart: of leaves, and of each level of callers.
+const LEAVES: u64 = 20_000;
+const CALLERS: u64 = 6;
+const LEVELS: u64 = 8;
 /// Between two samples, nanoseconds.
 const INTERVAL: u64 = 1000;
 /// Stands in call chains before addresses of the program (`PERF_CONTEXT_USER`).
@@ -31,7 +33,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Err("usage: distinct_stacks SAMPLES FILE".into());
     };
     let samples: u64 = samples.parse().map_err(|_| format!("{samples} is no number of samples"))?;
-    let event = FileEvent {
+    let events = [FileEvent {
         attr: Attr {
             event_type: event_type::SOFTWARE,
             sample: INTERVAL,
@@ -46,8 +48,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         },
         name: "cpu-clock".into(),
         ids: vec![1],
-    };
-    let front = front(&[event]);
+    }];
+    let front = front(&events);
     let mut out = BufWriter::with_capacity(1 << 20, File::create(path)?);
     out.write_all(&front)?;
     let mut size = 0;
@@ -60,8 +62,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         record.clear();
         sample(&mut record, 1_000_000_000 + number * INTERVAL, &mut random);
     }
-    let file = out.into_inner()?;
-    Ok(file.write_all_at(&data_size_patch(size), pmuscope_perfdata::writer::DATA_SIZE_OFFSET)?)
+    let closing = closing(&events, &Features::default(), front.len() as u64, size);
+    out.write_all(&closing.tail)?;
+    Ok(out.into_inner()?.write_all_at(&closing.header, 0)?)
 }
 
 /// What ran.
@@ -77,7 +80,7 @@ fn program(out: &mut Vec<u8>) {
     RecordBuilder::new(out, kind::MMAP, misc::USER)
         .u64(own)
         .u64(MAPPED_AT)
-        .u64(16 * PLACES)
+        .u64(16 * (LEAVES + LEVELS * CALLERS))
         .u64(0)
         .text("/nowhere/stacks")
         .bytes(&made_by)
@@ -85,14 +88,15 @@ fn program(out: &mut Vec<u8>) {
 }
 
 fn sample(out: &mut Vec<u8>, time: u64, random: &mut Random) {
-    let mut address = || MAPPED_AT + 16 * random.below(PLACES);
+    let address = |place: u64| MAPPED_AT + 16 * place;
     let own = u64::from(PROCESS) | u64::from(PROCESS) << 32;
-    let ip = address();
+    let ip = address(random.below(LEAVES));
     let mut record = RecordBuilder::new(out, kind::SAMPLE, misc::USER);
-    for word in [1, ip, own, time, 0, DEPTH + 1, CONTEXT_USER, ip] {
+    for word in [1, ip, own, time, 0, LEVELS + 2, CONTEXT_USER, ip] {
         record = record.u64(word);
     }
-    (1..DEPTH).fold(record, |record, _| record.u64(address() + 5)).finish();
+    let caller = |level| address(LEAVES + level * CALLERS + random.below(CALLERS)) + 5;
+    (0..LEVELS).map(caller).fold(record, RecordBuilder::u64).finish();
 }
 
 /// The constants of Knuth's MMIX.
