@@ -113,7 +113,10 @@ impl<'a> NamedChains<'a> {
 
     /// The stacks, and which one each node is.
     pub(crate) fn finish(self) -> (Stacks, Vec<u32>) {
-        self.growing.tree.in_order()
+        let Self { growing, table, known, last, .. } = self;
+        // To put the tree in order takes most memory of all.
+        drop((table, known, last));
+        growing.tree.in_order()
     }
 }
 

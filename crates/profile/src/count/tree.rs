@@ -66,8 +66,10 @@ pub(crate) fn grow(
 
 /// Children of a node that are looked for one after another; those of a node with more are in a hash table.
 const FEW: usize = 8;
+/// A bit of [`TreeNode::first`]: the node has more children than [`FEW`].
+const WIDE: u32 = 1 << 31;
 /// No node.
-const NO_NODE: u32 = u32::MAX;
+const NO_NODE: u32 = !WIDE;
 
 /// A tree in growth.
 ///
@@ -86,16 +88,14 @@ pub(crate) struct Tree {
 struct TreeNode {
     parent: u32,
     of: u32,
-    /// The first child, and the next child of the same parent.
+    /// The first child, perhaps with [`WIDE`], and the next child of the same parent.
     first: u32,
     next: u32,
-    /// Number of children, up to one more than [`FEW`].
-    children: u32,
 }
 
 impl Default for Tree {
     fn default() -> Self {
-        let root = TreeNode { parent: 0, of: 0, first: NO_NODE, next: NO_NODE, children: 0 };
+        let root = TreeNode { parent: 0, of: 0, first: NO_NODE, next: NO_NODE };
         Self { nodes: vec![root], of_wide: HashIndex::default() }
     }
 }
@@ -107,10 +107,10 @@ impl Tree {
     /// The node of `of`, called from `parent`.
     #[inline]
     pub(crate) fn child(&mut self, parent: u32, of: u32) -> u32 {
-        let TreeNode { first, children, .. } = self.nodes[parent as usize];
-        match self.nodes.get(first as usize) {
-            Some(child) if child.of == of => first,
-            _ if children as usize > FEW => self.child_of_wide(parent, of),
+        let first = self.nodes[parent as usize].first;
+        match self.nodes.get((first & !WIDE) as usize) {
+            Some(child) if child.of == of => first & !WIDE,
+            _ if first & WIDE != 0 => self.child_of_wide(parent, of),
             _ => self.child_of_narrow(parent, of),
         }
     }
@@ -118,8 +118,9 @@ impl Tree {
     /// Of a node with few children, the first of which it is not.
     fn child_of_narrow(&mut self, parent: u32, of: u32) -> u32 {
         let first = self.nodes[parent as usize].first;
-        let mut before = first;
+        let (mut before, mut children) = (first, 0);
         while let Some(&TreeNode { next, .. }) = self.nodes.get(before as usize) {
+            children += 1;
             let Some(&child) = self.nodes.get(next as usize) else { break };
             if child.of == of {
                 self.nodes[before as usize].next = child.next;
@@ -130,7 +131,8 @@ impl Tree {
             before = next;
         }
         let new = self.push(parent, of);
-        if self.nodes[parent as usize].children as usize > FEW {
+        if children == FEW {
+            self.nodes[parent as usize].first |= WIDE;
             let mut child = new;
             while let Some(&TreeNode { of, next, .. }) = self.nodes.get(child as usize) {
                 self.of_wide.find_or_insert(hash(parent, of), child, |_| false);
@@ -153,10 +155,10 @@ impl Tree {
     /// A new node, its parent's first child.
     fn push(&mut self, parent: u32, of: u32) -> u32 {
         let new = self.nodes.len() as u32;
-        let TreeNode { first, children, .. } = &mut self.nodes[parent as usize];
-        let next = std::mem::replace(first, new);
-        *children = (*children + 1).min(FEW as u32 + 1);
-        self.nodes.push(TreeNode { parent, of, first: NO_NODE, next, children: 0 });
+        let first = &mut self.nodes[parent as usize].first;
+        let next = *first & !WIDE;
+        *first = new | *first & WIDE;
+        self.nodes.push(TreeNode { parent, of, first: NO_NODE, next });
         new
     }
 
