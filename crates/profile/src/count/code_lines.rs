@@ -97,7 +97,8 @@ impl CodeLines {
     #[inline]
     fn start(&self, module: ModuleId, number: u64) -> usize {
         // The upper half of the hash, scaled: the table may have any length.
-        ((mix(number, module.into()) >> 32) * self.slots.len() as u64 >> 32) as usize
+        let upper = mix(number, module.into()) >> 32;
+        ((upper * self.slots.len() as u64) >> 32) as usize
     }
 
     /// Where a line is, or the free slot where it would be.
