@@ -54,7 +54,7 @@ impl Default for CodeLines {
 impl CodeLines {
     /// None yet, with room for that many.
     pub(crate) fn with_capacity(lines: usize) -> Self {
-        Self { slots: vec![CodeLine::default(); lines * 3 / 2 + 1], length: 0 }
+        Self { slots: vec![CodeLine::default(); lines * 3 / 2 + 2], length: 0 }
     }
 
     /// Sets the bit of a place. A line that is new gets the number that `first` says.
@@ -119,7 +119,7 @@ impl CodeLines {
 
     /// By half as much again: memory is short where this matters.
     fn grow(&mut self) {
-        let longer = vec![CodeLine::default(); self.slots.len() * 3 / 2];
+        let longer = vec![CodeLine::default(); self.slots.len() * 3 / 2 + 1];
         for line in std::mem::replace(&mut self.slots, longer) {
             if line.bits != 0 {
                 let at = self.slot(line.module, line.number);
@@ -141,7 +141,8 @@ mod tests {
             places in proptest::collection::vec(
                 (0_u32..3, prop_oneof![0_u64..2000, (0_u64..300).prop_map(|at| u64::MAX - at)]), 0..1500),
         ) {
-            let mut lines = CodeLines::default();
+            // It begins as small as it may.
+            let mut lines = CodeLines::with_capacity(0);
             let mut expected: BTreeMap<(u32, u64), (u64, u32)> = BTreeMap::new();
             for (&(module, address), number) in places.iter().zip(0..) {
                 lines.set(ModuleAddress { module, address }, || number);

@@ -78,7 +78,7 @@ pub(super) enum Stamp {
     Untimed(Box<RoundsSince>),
 }
 
-/// A record of the sideband. Long recordings of compilers have millions: 32 bytes each.
+/// A record of the sideband. Long recordings of compilers have millions.
 #[derive(Debug, Clone)]
 pub(super) struct Kept {
     pub(super) stamp: Stamp,
@@ -87,6 +87,8 @@ pub(super) struct Kept {
     /// Where it is in [`IndexedPart::bytes`].
     pub(super) at: u32,
 }
+
+const _: () = assert!(size_of::<Kept>() == 32 && size_of::<Placed>() == 32);
 
 /// What a walk over a part of the data found.
 #[derive(Debug)]
