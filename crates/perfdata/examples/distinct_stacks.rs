@@ -1,4 +1,4 @@
-//! Writes a recording in which hardly two samples have the same call chain: the worst case for whatever counts by chain.
+//! Writes a recording in which hardly any two samples have the same call chain: the worst case for whatever counts by chain.
 //!
 //! ```text
 //! cargo run --release -p pmuscope-perfdata --example distinct_stacks -- SAMPLES FILE

@@ -1,4 +1,4 @@
-//! Writes a recording several times in a row into one file, each time later: large recordings whose truth is known.
+//! Repeats a recording in one file with later times: a large recording with known counts.
 //!
 //! ```text
 //! cargo run --release -p pmuscope-perfdata --example repeat -- IN TIMES OUT
@@ -14,6 +14,7 @@ use std::error::Error;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 
+use pmuscope_abi::SampleType;
 use pmuscope_abi::record::{HEADER_SIZE, kind};
 
 /// Bytes of the file's header: magic, sizes, three sections, 256 bits of features (`perf_file_header`).
@@ -26,12 +27,13 @@ const FLAGS: usize = 72;
 const SECTION: usize = 16;
 /// Where `perf_event_attr` has `sample_type`.
 const SAMPLE_TYPE: usize = 24;
-/// Bits of `sample_type` whose fields come before a sample's time, and after the time in other records.
-const IDENTIFIER: u64 = 1 << 16;
-const BEFORE: u64 = IDENTIFIER | 1 | 1 << 1;
-const TIME: u64 = 1 << 2;
-/// ID, STREAM_ID, CPU and IDENTIFIER.
-const BEHIND: u64 = 1 << 6 | 1 << 9 | 1 << 7 | IDENTIFIER;
+/// Fields of a sample before its time.
+const BEFORE: SampleType = SampleType::IDENTIFIER.union(SampleType::IP).union(SampleType::TID);
+/// Fields of other records after their time.
+const AFTER: SampleType = SampleType::ID
+    .union(SampleType::STREAM_ID)
+    .union(SampleType::CPU)
+    .union(SampleType::IDENTIFIER);
 /// The first type of records that the kernel does not write: they have no times.
 const FIRST_OF_TOOLS: u32 = 64;
 /// From the end of one repetition to the start of the next, nanoseconds.
@@ -45,6 +47,9 @@ fn main() -> Result<(), Failure> {
         return Err("usage: repeat IN TIMES OUT".into());
     };
     let times: u64 = times.parse().map_err(|_| format!("{times} is no number of times"))?;
+    if times == 0 {
+        return Err("TIMES is 1 or more".into());
+    }
     let bytes = std::fs::read(input).map_err(|error| format!("{input}: {error}"))?;
     let file = Recording::new(&bytes).map_err(|error| format!("{input}: {error}"))?;
     let create = |path: &str| File::create(path).map_err(|error| format!("{path}: {error}"));
@@ -74,11 +79,12 @@ struct Layout {
 
 impl Layout {
     fn of(sample_type: u64) -> Result<Self, Failure> {
-        if sample_type & TIME == 0 {
+        let sample_type = SampleType::from_bits_retain(sample_type);
+        if !sample_type.contains(SampleType::TIME) {
             return Err("samples have no times".into());
         }
-        let fields = |bits: u64| 8 * (sample_type & bits).count_ones() as usize;
-        Ok(Self { in_sample: HEADER_SIZE + fields(BEFORE), from_end: 8 + fields(BEHIND) })
+        let fields = |which: SampleType| 8 * (sample_type & which).bits().count_ones() as usize;
+        Ok(Self { in_sample: HEADER_SIZE + fields(BEFORE), from_end: 8 + fields(AFTER) })
     }
 }
 
@@ -137,7 +143,7 @@ impl<'a> Recording<'a> {
         Ok(out.write_all(&around[self.data.end..])?)
     }
 
-    /// Where offsets of what may lie behind the data are.
+    /// Positions of offsets that may point after the data.
     fn sections(&self) -> impl Iterator<Item = usize> {
         let features =
             self.bytes[FLAGS..FILE_HEADER].iter().map(|byte| byte.count_ones()).sum::<u32>();
@@ -167,7 +173,7 @@ impl<'a> Recording<'a> {
                 FIRST_OF_TOOLS.. => {}
                 _ => {
                     place(at + size - self.layout.from_end)?;
-                    // Both have a time among their own fields, too: FORK and EXIT behind four numbers.
+                    // Both have a time among their own fields, too: FORK and EXIT after four numbers.
                     match kind {
                         kind::FORK | kind::EXIT => place(at + HEADER_SIZE + 16)?,
                         kind::THROTTLE | kind::UNTHROTTLE => place(at + HEADER_SIZE)?,

@@ -27,7 +27,7 @@ pub(crate) struct AddressToStack {
 }
 
 impl AddressToStack {
-    /// No place yet; a module counts as the one that `same` tells for it. There will be places in that many lines.
+    /// Empty, with room for `lines` lines. Module `m` counts as module `same[m]`.
     pub(crate) fn new(same: &[ModuleId], lines: usize) -> Self {
         Self { same: same.to_vec(), lines: CodeLines::with_capacity(lines), stacks: Vec::new() }
     }

@@ -21,7 +21,7 @@ pub(crate) struct CodeLine {
     /// By byte; 0 where the slot is free.
     bits: u64,
     module: ModuleId,
-    /// Whatever is kept of the line.
+    /// Given with its first bit: [`AddressToStack`](super::address_to_stack) keeps the index of its first range.
     pub(crate) first: u32,
 }
 
@@ -52,7 +52,7 @@ impl Default for CodeLines {
 }
 
 impl CodeLines {
-    /// None yet, with room for that many.
+    /// Empty, with room for `lines` lines.
     pub(crate) fn with_capacity(lines: usize) -> Self {
         Self { slots: vec![CodeLine::default(); lines * 3 / 2 + 2], length: 0 }
     }
@@ -117,7 +117,7 @@ impl CodeLines {
         }
     }
 
-    /// By half as much again: memory is short where this matters.
+    /// By half, not to twice the size: memory is short where this matters.
     fn grow(&mut self) {
         let longer = vec![CodeLine::default(); self.slots.len() * 3 / 2 + 1];
         for line in std::mem::replace(&mut self.slots, longer) {

@@ -18,6 +18,7 @@ use crate::timeline::visit::SampleVisitor;
 
 /// Samples in a batch: more than memory answers at once.
 const BATCH: usize = 32;
+
 /// Places that are marked.
 #[derive(Debug, Default)]
 pub(crate) struct SampledAddresses {

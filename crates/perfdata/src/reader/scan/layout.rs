@@ -197,7 +197,7 @@ struct Varying<'a> {
     rest: &'a [u8],
 }
 
-/// `None` where the sample has no such field: one comparison tells that, too.
+/// `None` where the sample has no such field, by the same comparison that checks its length.
 #[inline]
 fn word(words: &[[u8; 8]], at: u16) -> Option<u64> {
     words.get(usize::from(at)).map(|word| u64::from_ne_bytes(*word))
