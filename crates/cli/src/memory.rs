@@ -3,11 +3,16 @@
 use pmuscope_console::exit::bad_input;
 use pmuscope_machine::Machine;
 use pmuscope_perfdata::reader::{DEFAULT_MEMORY, limit_memory};
+use pmuscope_profile::available_threads;
 
 /// Overrides what follows from the machine.
 const VARIABLE: &str = "PMUSCOPE_MEMORY";
 
-/// Sets the limit: as the environment says, else a quarter of what this process could take, 1 GiB at most.
+/// Bytes for each CPU that reads: each has tables of its own.
+const BYTES_OF_CPU: usize = 128 << 20;
+
+/// Sets the limit: as the environment says, else a quarter of what this process could take, at most 1 GiB, or 128 MiB for
+/// each CPU where that is more.
 ///
 /// # Errors
 /// If the environment does not have a size.
@@ -20,7 +25,8 @@ pub(crate) fn limit() -> anyhow::Result<()> {
         None => {
             let quarter = Machine::host().spare_bytes().map(|spare| spare / 4);
             let quarter = quarter.and_then(|bytes| usize::try_from(bytes).ok());
-            quarter.map_or(DEFAULT_MEMORY, |bytes| bytes.min(DEFAULT_MEMORY))
+            let most = DEFAULT_MEMORY.max(available_threads() * BYTES_OF_CPU);
+            quarter.map_or(DEFAULT_MEMORY, |bytes| bytes.min(most))
         }
     };
     limit_memory(bytes);

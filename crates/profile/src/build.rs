@@ -98,6 +98,7 @@ impl Collected {
             throttled: loss.throttled(info, filter),
             losses: loss.by_cpu(info, filter, &self.clock, &self.kept_by_cpu(&by_cpu)),
             mappings_left_out: self.state.left_out(),
+            without_callers: self.counts().iter().map(|counts| counts.without_callers).sum(),
             filtered: (*filter != Filter::default()).then_some(filtered),
             sampled,
             stacks,

@@ -405,6 +405,7 @@ mod tests {
             state: FileState::Closed,
             tally: Tally::default(),
             mappings_left_out: 0,
+            without_callers: 0,
             kernel: unknown.compare(&unknown),
             tells_waits: false,
         }

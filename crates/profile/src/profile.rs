@@ -109,6 +109,9 @@ pub struct Profile {
     pub tally: Tally,
     /// Mappings, and names of threads, files and functions of the kernel, left out for want of memory.
     pub mappings_left_out: u64,
+    /// Samples that count for where they were taken and not for their callers: the recording has more distinct stacks than
+    /// the memory limit has room for (`pmuscope_perfdata::reader::memory_limit`).
+    pub without_callers: u64,
     /// Stacks that samples carry, unwound; `None` where there are none, or none were asked for.
     pub stacks: Option<StackSummary>,
     /// The recording's kernel against the running one.

@@ -107,5 +107,6 @@ pub(super) fn is_whole(profile: &Profile) -> bool {
     profile.state == FileState::Closed
         && profile.tally.stopped.is_none()
         && profile.mappings_left_out == 0
+        && profile.without_callers == 0
         && profile.info().is_none_or(|info| info.unwritten.is_none())
 }

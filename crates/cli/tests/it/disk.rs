@@ -69,7 +69,8 @@ fn fill(room_kib: u32, write: &[&str]) {
 fn described_kib() -> u32 {
     let scratch = Scratch::new();
     let path = scratch.path("described.data");
-    let args = ["record", "-a", "-e", "cpu-clock", "-F", "1", "-o", path.to_str().unwrap(), "--", "true"];
+    let args =
+        ["record", "-a", "-e", "cpu-clock", "-F", "1", "-o", path.to_str().unwrap(), "--", "true"];
     scratch.pmuscope(args).exits(0);
     u32::try_from(path.metadata().unwrap().len().div_ceil(1024)).unwrap()
 }

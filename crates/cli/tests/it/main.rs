@@ -15,6 +15,8 @@ mod corpus;
 mod crafted;
 mod diff;
 mod disk;
+#[path = "../../../perfdata/tests/it/distinct_stacks.rs"]
+mod distinct_stacks;
 mod docs;
 mod doctor;
 mod events;

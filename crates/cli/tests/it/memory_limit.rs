@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
+use crate::distinct_stacks;
 use crate::harness::Scratch;
 
 const MIB: u64 = 1 << 20;
@@ -86,6 +87,22 @@ fn records_that_wait_take_no_more_than_the_limit_and_none_is_lost() {
     assert!(peak < LIMIT + PROGRAM, "{} MiB", peak / MIB);
     assert_eq!(listed.lines().filter(|line| line.trim_end().ends_with(':')).count() as u64, count);
     assert!(listed.contains("ordered within 32 MiB"), "no note");
+}
+
+#[test]
+fn more_distinct_stacks_than_memory_has_room_for_are_counted_without_callers() {
+    let scratch = Scratch::new();
+    let count = 600_000;
+    distinct_stacks::write(count, &scratch.path("x.data")).unwrap();
+    let (report, peak) = run(&scratch, &["report", "x.data", "--call-tree"]);
+    assert!(peak < LIMIT + PROGRAM, "{} MiB\n{report}", peak / MIB);
+    assert!(report.contains("600,000 samples"), "{report}");
+    let warning = report.lines().find(|line| line.contains("without callers")).unwrap();
+    assert!(warning.contains("64 MiB of memory") && warning.contains("warning: "), "{warning}");
+    assert!(report.contains("PMUSCOPE_MEMORY=1G"), "{report}");
+    // What needs no callers has room.
+    let (report, _) = run(&scratch, &["report", "x.data"]);
+    assert!(report.contains("600,000 samples") && !report.contains("without callers"), "{report}");
 }
 
 #[test]

@@ -5,6 +5,7 @@ use pmuscope_perfdata::reader::CpuMode;
 use pmuscope_perfdata::reader::scan::SampleFields;
 
 use crate::count::chains::{Last, StackFrame, steps};
+use crate::count::stack_room::StackRoom;
 use crate::count::task_cache::{SampleTask, TaskCache};
 use crate::count::tree::{ENTERED, Node, Tree};
 use crate::count::unwinding::{End, Walked, Walker};
@@ -25,6 +26,8 @@ pub(crate) struct Callers<'a> {
     /// Unwinds stacks, where they are asked for.
     pub(crate) walker: Option<Walker<'a>>,
     frames: Vec<u32>,
+    /// Samples without their callers, for want of room.
+    without_callers: u64,
 }
 
 /// What it came to.
@@ -35,6 +38,8 @@ pub(crate) struct Called {
     /// Each distinct chain: its innermost place, and the node of its callers, which comes before.
     pub(crate) nodes: Vec<Node>,
     pub(crate) walked: Option<Walked>,
+    /// Samples that count for their place alone: there was no [room](StackRoom) for their callers.
+    pub(crate) without_callers: u64,
 }
 
 /// Numbers of places, through a table of addresses.
@@ -68,14 +73,15 @@ fn intern(places: &mut Interned<ModuleAddress>, place: ModuleAddress) -> u32 {
 }
 
 impl Callers<'_> {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(room: StackRoom) -> Self {
         Self {
             places: Numbered::default(),
-            tree: Tree::default(),
+            tree: Tree::within(room),
             last: vec![Last::default(); TaskCache::SLOTS],
             steps: Vec::new(),
             walker: None,
             frames: Vec::new(),
+            without_callers: 0,
         }
     }
 
@@ -91,11 +97,28 @@ impl Callers<'_> {
             Some(end) => self.unwound(lookup, at, ran.view, hit, end),
             None => self.recorded(lookup, at, ran, hit),
         };
-        if hit.ip.is_some() {
-            return node;
-        }
-        let unknown = self.places.intern(UNKNOWN_PLACE);
-        self.tree.child(node, unknown)
+        let node = match hit.ip {
+            Some(_) => node,
+            None => self.tree.child(node, self.places.intern(UNKNOWN_PLACE)),
+        };
+        if node == Tree::LEFT_OUT { self.without_callers(lookup, at, ran.view, hit) } else { node }
+    }
+
+    /// The node of where the present sample was taken.
+    #[cold]
+    fn without_callers<L: Lookup>(
+        &mut self,
+        lookup: &L,
+        at: L::At,
+        view: ViewId,
+        hit: &SampleFields<'_>,
+    ) -> u32 {
+        self.without_callers += 1;
+        let place = match (hit.ip, self.steps.first()) {
+            (Some(_), Some(&step)) => self.places.number(lookup, at, view, step).0,
+            _ => self.places.intern(UNKNOWN_PLACE),
+        };
+        self.tree.without_callers(&[place])
     }
 
     /// The node of a call chain as the recording has it, from its thread's last one on.
@@ -176,6 +199,7 @@ impl Callers<'_> {
             places: self.places.places.list,
             nodes: self.tree.into_nodes(),
             walked: self.walker.map(Walker::finish),
+            without_callers: self.without_callers,
         }
     }
 }

@@ -24,6 +24,7 @@ use crate::count::counter::{Counter, Counts};
 use crate::count::group::{Counting, GroupBy};
 use crate::count::named_chains::NamedPlaces;
 use crate::count::sampled_addresses::{Marker, SampledAddresses};
+use crate::count::stack_room::StackRoom;
 use crate::count::task_cache::TaskCache;
 use crate::count::unwinding::{ModuleRules, StepRule, Tables, UnwindFacts, Unwinding, Walker};
 use crate::filter::Filter;
@@ -160,8 +161,10 @@ impl Collected {
             Some(unwinding) => {
                 let facts = UnwindFacts::new(reader.metadata(), &state, &unwinding);
                 let (tables, facts) = (Arc::new(Tables::new(unwinding)), Arc::new(facts));
+                let room = StackRoom::of_memory();
                 CountState::All(again.count(&state, || {
-                    let mut counter = Counter::new(again.who(), &again.has_period, clock.clone());
+                    let (clock, room) = (clock.clone(), room.clone());
+                    let mut counter = Counter::new(again.who(), &again.has_period, clock, room);
                     counter.set_walker(Walker::new(Arc::clone(&tables), Arc::clone(&facts)));
                     counter
                 })?)
@@ -183,8 +186,12 @@ impl Again {
         state: &Sideband,
         places: NamedPlaces<'_>,
     ) -> Result<Vec<Counts>, ReadError> {
-        let clock = || self.clock.clone();
-        self.count(state, || Counter::of_located(self.who(), &self.has_period, clock(), places))
+        let room = StackRoom::of_memory();
+        let counter = || {
+            let (clock, room) = (self.clock.clone(), room.clone());
+            Counter::of_located(self.who(), &self.has_period, clock, places, room)
+        };
+        self.count(state, counter)
     }
 
     fn who(&self) -> TaskCache {
@@ -220,7 +227,8 @@ impl InOrder<Counter<'_>> {
         counting: impl Into<Counting>,
     ) -> Self {
         let who = TaskCache::new(&counting.into());
-        Self::after(state, Counter::new(who, has_period, Clock::default()))
+        let room = StackRoom::of_memory();
+        Self::after(state, Counter::new(who, has_period, Clock::default(), room))
     }
 
     pub(crate) fn finish(self) -> Collected {

@@ -14,6 +14,7 @@ use crate::count::cells::{Cells, InArea, InGroup};
 use crate::count::group::{SampleGroup, TaskKey};
 use crate::count::log::Log;
 use crate::count::named_chains::{NamedChains, NamedPlaces};
+use crate::count::stack_room::StackRoom;
 use crate::count::task_cache::TaskCache;
 use crate::count::tree::Node;
 use crate::count::unwinding::{Walked, Walker};
@@ -81,6 +82,8 @@ pub(crate) struct Counts {
     /// Where samples carry counts of others: those that stand in the recording and are not left out, by the
     /// number of their CPU.
     pub(crate) kept_by_cpu: Option<Vec<u64>>,
+    /// Samples that count without their callers, for which there was no [room](StackRoom).
+    pub(crate) without_callers: u64,
     /// What came of the stacks that samples carry, and of their places on the way.
     pub(crate) walked: Option<Walked>,
 }
@@ -145,10 +148,10 @@ pub(crate) struct Counter<'a> {
 }
 
 impl<'a> Counter<'a> {
-    /// By call chain, or else by place.
-    pub(crate) fn new(who: TaskCache, has_period: &[bool], clock: Clock) -> Self {
+    /// By call chain, as far as there is room, or else by place.
+    pub(crate) fn new(who: TaskCache, has_period: &[bool], clock: Clock, room: StackRoom) -> Self {
         let by = if who.apart().chains {
-            CountBy::Nodes(Box::new(Callers::new()))
+            CountBy::Nodes(Box::new(Callers::new(room)))
         } else {
             let has_weights = has_period.contains(&true);
             CountBy::Places(
@@ -166,9 +169,10 @@ impl<'a> Counter<'a> {
         has_period: &[bool],
         clock: Clock,
         places: NamedPlaces<'a>,
+        room: StackRoom,
     ) -> Self {
         let by = if who.apart().chains {
-            CountBy::Chains(Box::new(NamedChains::new(places)))
+            CountBy::Chains(Box::new(NamedChains::new(places, room)))
         } else {
             CountBy::Stacks(Finder::default(), places.located)
         };
@@ -267,18 +271,20 @@ impl<'a> Counter<'a> {
         let keys = self.cells.into_keys();
         let as_they_are =
             keys.zip(0..).map(|(InGroup { group, what }, cell)| CellKey { cell, group, what });
-        let mut walked = None;
+        let (mut walked, mut without_callers) = (None, 0);
         let (cells, by) = match self.by {
             CountBy::Places(_, areas, cells) => {
                 let (cells, places) = by_place(&cells.into_keys().collect::<Vec<_>>(), &areas.list);
                 (cells, Where::Places(places))
             }
             CountBy::Nodes(callers) => {
-                let Called { places, nodes, walked: of_stacks } = callers.finish();
-                walked = of_stacks;
+                let Called { places, nodes, walked: of_stacks, without_callers: of_leaves } =
+                    callers.finish();
+                (walked, without_callers) = (of_stacks, of_leaves);
                 (as_they_are.collect(), Where::Nodes { places, nodes })
             }
             CountBy::Chains(chains) => {
+                without_callers = chains.without_callers;
                 let (stacks, numbers) = chains.finish();
                 (as_they_are.collect(), Where::Chains { stacks, numbers })
             }
@@ -296,6 +302,7 @@ impl<'a> Counter<'a> {
             by_cpu: self.by_cpu,
             sampled: self.sampled,
             kept_by_cpu: self.kept_by_cpu,
+            without_callers,
             walked,
         }
     }

@@ -18,6 +18,7 @@ pub(crate) mod log;
 pub(crate) mod merge;
 pub(crate) mod named_chains;
 pub(crate) mod sampled_addresses;
+pub(crate) mod stack_room;
 pub(crate) mod task_cache;
 pub(crate) mod tree;
 pub(crate) mod unwinding;

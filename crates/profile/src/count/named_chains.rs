@@ -17,6 +17,7 @@ use pmuscope_perfdata::reader::scan::SampleFields;
 use crate::aggregate::Stacks;
 use crate::count::address_to_stack::AddressToStack;
 use crate::count::chains::{Last, StackFrame, steps};
+use crate::count::stack_room::StackRoom;
 use crate::count::task_cache::{SampleTask, TaskCache};
 use crate::count::tree::{ENTERED, Tree};
 use crate::table::mix;
@@ -50,6 +51,8 @@ pub(crate) struct NamedChains<'a> {
     /// By slot of the thread.
     last: Vec<Last<ChainEnd>>,
     steps: Vec<StackFrame>,
+    /// Samples that count for their place alone: there was no [room](StackRoom) for their callers.
+    pub(crate) without_callers: u64,
 }
 
 /// The result of a chain up to one of its steps.
@@ -64,14 +67,16 @@ struct ChainEnd {
 }
 
 impl<'a> NamedChains<'a> {
-    pub(crate) fn new(places: NamedPlaces<'a>) -> Self {
+    pub(crate) fn new(places: NamedPlaces<'a>, room: StackRoom) -> Self {
+        let tree = Tree::within(room);
         Self {
             places,
             table: AddressTable::default(),
-            growing: GrowingStacks { places, tree: Tree::default(), path: Vec::new() },
+            growing: GrowingStacks { places, tree, path: Vec::new() },
             known: KnownChains::default(),
             last: vec![Last::default(); TaskCache::SLOTS],
             steps: Vec::new(),
+            without_callers: 0,
         }
     }
 
@@ -83,7 +88,7 @@ impl<'a> NamedChains<'a> {
         ran: SampleTask,
         hit: &SampleFields<'_>,
     ) -> u32 {
-        let Self { places, table, growing, known, last, steps: chain } = self;
+        let Self { places, table, growing, known, last, steps: chain, without_callers } = self;
         let last = &mut last[ran.slot];
         steps(hit, chain);
         let shared = last.keep_shared(ran.view, lookup.stamp(at), chain);
@@ -104,11 +109,19 @@ impl<'a> NamedChains<'a> {
         if let Some(step) = last.len().checked_sub(1) {
             last.came_to(step).node = node;
         }
-        if hit.ip.is_some() {
+        let end = last.len().checked_sub(1).map(|step| last.came_to(step).place);
+        let (node, place) = match (hit.ip, end) {
+            (Some(_), Some(place)) => (node, place),
+            _ => {
+                let unknown = places.located.stack(UNKNOWN_PLACE);
+                (growing.below(node, end, unknown), unknown)
+            }
+        };
+        if node != Tree::LEFT_OUT {
             return node;
         }
-        let entered = last.len().checked_sub(1).map(|step| last.came_to(step).place);
-        growing.below(node, entered, places.located.stack(UNKNOWN_PLACE))
+        *without_callers += 1;
+        growing.without_callers(place)
     }
 
     /// The stacks, and which one each node is.
@@ -160,6 +173,16 @@ impl GrowingStacks<'_> {
         let (a, b) = (function(entered), function(place));
         let node = if a.is_some() && a == b { node } else { self.descend(node, entered) };
         self.descend(node, place)
+    }
+
+    /// The node of a place alone, where there is no room for its callers.
+    #[cold]
+    fn without_callers(&mut self, place: u32) -> u32 {
+        let Self { places, tree, path } = self;
+        path.clear();
+        path.extend(places.stacks.frames(place & !ENTERED));
+        path.reverse();
+        tree.without_callers(path)
     }
 
     /// The frames of a place, the outermost first.

@@ -2,6 +2,7 @@
 //! so that they do not depend on the order of growth.
 
 use crate::aggregate::Stacks;
+use crate::count::stack_room::StackRoom;
 use crate::table::{HashIndex, mix};
 
 /// A bit of [`Node::of`]: the place is where the function that is called from this node was entered,
@@ -70,6 +71,8 @@ const FEW: usize = 8;
 const WIDE: u32 = 1 << 31;
 /// No node.
 const NO_NODE: u32 = !WIDE;
+/// Numbers of nodes that are there.
+const MOST_NODES: usize = NO_NODE as usize;
 
 /// A tree in growth.
 ///
@@ -82,6 +85,9 @@ pub(crate) struct Tree {
     nodes: Vec<TreeNode>,
     /// Children of nodes with many.
     of_wide: HashIndex,
+    /// Nodes that it has room for, and where more is to be had.
+    most: usize,
+    room: Option<StackRoom>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -96,18 +102,27 @@ struct TreeNode {
 impl Default for Tree {
     fn default() -> Self {
         let root = TreeNode { parent: 0, of: 0, first: NO_NODE, next: NO_NODE };
-        Self { nodes: vec![root], of_wide: HashIndex::default() }
+        Self { nodes: vec![root], of_wide: HashIndex::default(), most: MOST_NODES, room: None }
     }
 }
 
 impl Tree {
     /// The node that has no caller.
     pub(crate) const ROOT: u32 = 0;
+    /// What is not in a tree without room for more.
+    pub(crate) const LEFT_OUT: u32 = NO_NODE;
 
-    /// The node of `of`, called from `parent`.
+    /// A tree of as many nodes as there is room for.
+    pub(crate) fn within(room: StackRoom) -> Self {
+        Self { most: 1 + room.take(), room: Some(room), ..Self::default() }
+    }
+
+    /// The node of `of`, called from `parent`; [`Tree::LEFT_OUT`] where there is no room for it, and below that.
     #[inline]
     pub(crate) fn child(&mut self, parent: u32, of: u32) -> u32 {
-        let first = self.nodes[parent as usize].first;
+        let Some(&TreeNode { first, .. }) = self.nodes.get(parent as usize) else {
+            return Self::LEFT_OUT;
+        };
         match self.nodes.get((first & !WIDE) as usize) {
             Some(child) if child.of == of => first & !WIDE,
             _ if first & WIDE != 0 => self.child_of_wide(parent, of),
@@ -130,6 +145,9 @@ impl Tree {
             }
             before = next;
         }
+        if !self.has_room() {
+            return Self::LEFT_OUT;
+        }
         let new = self.push(parent, of);
         if children == FEW {
             self.nodes[parent as usize].first |= WIDE;
@@ -143,13 +161,39 @@ impl Tree {
     }
 
     fn child_of_wide(&mut self, parent: u32, of: u32) -> u32 {
-        let Self { nodes, of_wide } = self;
+        let has_room = self.has_room();
+        let Self { nodes, of_wide, .. } = self;
         let new = nodes.len() as u32;
-        let node = of_wide.find_or_insert(hash(parent, of), new, |node| {
-            let node = nodes[node as usize];
+        let is_it = |node| {
+            let node: TreeNode = nodes[node as usize];
             (node.parent, node.of) == (parent, of)
-        });
+        };
+        if !has_room {
+            return of_wide.find(hash(parent, of), is_it).unwrap_or(Self::LEFT_OUT);
+        }
+        let node = of_wide.find_or_insert(hash(parent, of), new, is_it);
         if node == new { self.push(parent, of) } else { node }
+    }
+
+    /// Whether there is room for one more node.
+    #[inline]
+    fn has_room(&mut self) -> bool {
+        self.nodes.len() < self.most || self.has_more_room()
+    }
+
+    #[cold]
+    fn has_more_room(&mut self) -> bool {
+        let more = self.room.as_ref().map_or(0, StackRoom::take);
+        self.most = (self.most + more).min(MOST_NODES);
+        self.nodes.len() < self.most
+    }
+
+    /// The node of a sample without its callers, of which there is one for each place: it has always room.
+    pub(crate) fn without_callers(&mut self, path: &[u32]) -> u32 {
+        let most = std::mem::replace(&mut self.most, MOST_NODES);
+        let node = self.below(Self::ROOT, path);
+        self.most = most;
+        node
     }
 
     /// A new node, its parent's first child.
@@ -179,7 +223,7 @@ impl Tree {
     /// Nodes lie in memory as chains were met, level by level each would be somewhere else. So nothing is followed from
     /// node to node: they are distributed over the levels in the order in which they lie, and each level is sorted.
     pub(crate) fn in_order(self) -> (Stacks, Vec<u32>) {
-        let Self { nodes, of_wide } = self;
+        let Self { nodes, of_wide, .. } = self;
         drop(of_wide);
         let (by_level, ends) = levels(&nodes);
         let mut stacks = Stacks::with_capacity(nodes.len());
@@ -237,6 +281,13 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// Paths in a tree of so many nodes.
+    fn grown_within(nodes: usize, paths: &[Vec<u32>]) -> (Tree, Vec<u32>) {
+        let mut tree = Tree::within(StackRoom::of_nodes(nodes));
+        let reached = paths.iter().map(|path| tree.below(Tree::ROOT, path)).collect();
+        (tree, reached)
+    }
+
     fn grown(paths: &[Vec<u32>]) -> (Stacks, Vec<u32>) {
         let mut tree = Tree::default();
         let nodes: Vec<u32> = paths.iter().map(|path| tree.below(Tree::ROOT, path)).collect();
@@ -245,6 +296,40 @@ mod tests {
     }
 
     proptest! {
+        /// What has room is as in a tree without a limit, whatever comes after it; the rest is left out, and has a node
+        /// without callers.
+        #[test]
+        fn a_full_tree_keeps_what_it_has(
+            paths in proptest::collection::vec(proptest::collection::vec(0_u32..30, 1..4), 0..120),
+            nodes in 0_usize..100,
+        ) {
+            let (mut tree, reached) = grown_within(nodes, &paths);
+            let (mut all, expected) = grown_within(1000, &paths);
+            prop_assert!(tree.nodes.len() <= 1 + nodes);
+            let mut is_full = false;
+            for (at, path) in paths.iter().enumerate() {
+                is_full |= reached[at] == Tree::LEFT_OUT;
+                prop_assert!(is_full || reached[at] == expected[at]);
+                // Once left out, always left out; once there, always there.
+                prop_assert_eq!(tree.below(Tree::ROOT, path), reached[at]);
+                if reached[at] != Tree::LEFT_OUT {
+                    let nodes = tree.nodes.clone();
+                    let parent = |node: u32| nodes[node as usize].parent;
+                    let of = std::iter::successors(Some(reached[at]), |&node| Some(parent(node)))
+                        .take_while(|&node| node != Tree::ROOT)
+                        .map(|node| nodes[node as usize].of);
+                    prop_assert_eq!(of.collect::<Vec<_>>(), path.iter().rev().copied().collect::<Vec<_>>());
+                }
+            }
+            for path in &paths {
+                let leaf = &path[path.len() - 1..];
+                let node = tree.without_callers(leaf);
+                prop_assert_ne!(node, Tree::LEFT_OUT);
+                prop_assert_eq!(tree.without_callers(leaf), node);
+                prop_assert_eq!(all.without_callers(leaf), all.below(Tree::ROOT, leaf));
+            }
+        }
+
         #[test]
         fn paths_come_back_under_numbers_that_do_not_depend_on_the_order(
             paths in proptest::collection::vec(proptest::collection::vec(0_u32..30, 0..4), 0..120),

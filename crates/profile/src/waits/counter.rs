@@ -14,6 +14,7 @@ use crate::count::cells::InGroup;
 use crate::count::counter::{CellKey, Counts, Where};
 use crate::count::group::{Counting, GroupBy, SampleGroup, TasksBy};
 use crate::count::log::{Log, LoggedCount};
+use crate::count::stack_room::StackRoom;
 use crate::count::task_cache::TaskCache;
 use crate::count::unwinding::Walker;
 use crate::filter::Filter;
@@ -169,7 +170,7 @@ impl<'u> WaitCounter<'u> {
         let counting = Counting { apart, filter: Filter::default() };
         Self {
             who: TaskCache::new(&counting),
-            callers: Callers::new(),
+            callers: Callers::new(StackRoom::of_memory()),
             places: Interned::default(),
             cells: Interned::default(),
             of_cells: Vec::new(),
@@ -341,7 +342,7 @@ impl<'u> WaitCounter<'u> {
         for ((cell, block), (samples, weight)) in counted {
             log.push(LoggedCount { cell, block, samples, weight });
         }
-        let Called { places, nodes, walked } = self.callers.finish();
+        let Called { places, nodes, walked, without_callers } = self.callers.finish();
         let keys = self.cells.list.iter().zip(0..);
         let cells = keys.map(|(&InGroup { group, what }, cell)| CellKey { cell, group, what });
         let counts = Counts {
@@ -356,6 +357,7 @@ impl<'u> WaitCounter<'u> {
             by_cpu: Vec::new(),
             sampled: Vec::new(),
             kept_by_cpu: None,
+            without_callers,
             walked,
         };
         let Self { of_cells, wall, wall_by_block, .. } = self;

@@ -1,7 +1,7 @@
 //! What changes the reading of a profile: what happened, why it matters, what to type.
 
 use pmuscope_perfdata::info::{EventInfo, UnsampledClock};
-use pmuscope_perfdata::reader::{Tally, order_limit};
+use pmuscope_perfdata::reader::{Tally, memory_limit, order_limit};
 use pmuscope_profile::{EventProfile, FileState, LongPhases, LostSource, Profile, SymbolState};
 use pmuscope_stats::MIN_BLOCKS;
 
@@ -65,6 +65,7 @@ pub(crate) fn notes_on(profile: &Profile, taken: Taken) -> Vec<Note> {
         loss(profile, taken),
         unsampled(profile),
         stacks::chains_note(profile),
+        without_callers(profile),
     ];
     let rest = [
         throttled(profile),
@@ -246,6 +247,21 @@ pub fn order_note(tally: &Tally) -> Option<String> {
         format!(
             "records were ordered within {} of memory, because the file does not mark flush points: {late}. For more \
              memory: PMUSCOPE_MEMORY={}G.",
+            bytes(limit),
+            (4 * limit).div_ceil(1 << 30)
+        )
+    })
+}
+
+/// More distinct stacks than there is room for.
+fn without_callers(profile: &Profile) -> Option<String> {
+    let (samples, limit) = (profile.without_callers, memory_limit() as u64);
+    (samples > 0).then(|| {
+        format!(
+            "{} {} for the function alone, without callers: the recording has more distinct stacks than fit into {} of \
+             memory. For all of them: PMUSCOPE_MEMORY={}G.",
+            counted(samples, "sample"),
+            agree(samples, "counts", "count"),
             bytes(limit),
             (4 * limit).div_ceil(1 << 30)
         )
