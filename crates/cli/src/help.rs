@@ -11,7 +11,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("Profile", &["record", "report", "top", "diff", "metrics", "script", "bundle"]),
     ("Count", &["stat", "sweep", "list", "events"]),
     ("Compare", &["compare", "bench"]),
-    ("Memory", &["watch", "numa"]),
+    ("Memory", &["sharing", "watch", "numa"]),
     ("Fleet", &["fleet"]),
     ("Environment", &["doctor", "lab", "workload", "help"]),
 ];

@@ -7,7 +7,7 @@ const COMMANDS: [(&str, &str); 17] = [
     ("annotate", "pmuscope report --annotate FUNCTION"),
     ("archive", "pmuscope bundle"),
     ("buildid-list", "pmuscope report --modules"),
-    ("c2c", "pmuscope record -d -e EVENT, then pmuscope report --by mem; or pmuscope watch"),
+    ("c2c", "perf c2c record, then pmuscope sharing perf.data; without such a PMU pmuscope watch"),
     ("evlist", "pmuscope script -D; pmuscope report --json has them too"),
     ("flamegraph", "pmuscope record -g -- CMD, then pmuscope report -o x.html (or x.svg)"),
     ("ftrace", "pmuscope list tracepoint, then pmuscope record -e SYSTEM:NAME"),
@@ -23,7 +23,7 @@ const COMMANDS: [(&str, &str); 17] = [
     ("version", "pmuscope --version"),
 ];
 
-const TABLES: &[&str] = &["report", "top", "diff", "metrics"];
+const TABLES: &[&str] = &["report", "top", "diff", "metrics", "sharing"];
 const REPORTS: &[&str] = &["report", "top", "diff", "script", "metrics"];
 const COUNTS: &[&str] = &["stat", "record", "top", "sweep"];
 const ANY: &[&str] = &[];

@@ -47,9 +47,6 @@ pub struct AddressSpaces {
     state: Sideband,
 }
 
-/// Adjoining pieces of memory without a file that may lie between an address and a file's mapping.
-const MOST_PIECES: usize = 8;
-
 /// Where an address lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ModuleOffset {
@@ -104,25 +101,12 @@ impl AddressSpaces {
         ModuleOffset { module: place.module, address: place.address }
     }
 
-    /// Where an address of memory without a file would lie in the file mapped right before that memory:
-    /// the kernel puts what a program's data take beyond the file's last page (`.bss`) there. Whether
-    /// they take that much is known to the file. `None` for all other addresses.
+    /// See [`lookup::past_end_of_file`].
     pub(crate) fn past_end_of_file(&self, pid: i32, address: u64) -> Option<ModuleOffset> {
         let Sideband { tasks, modules, .. } = &self.state;
         let now = lookup::Current { tasks, modules };
-        let (view, mut at) = (tasks.view(pid), address);
-        for _ in 0..MOST_PIECES {
-            let region = now.user(view, at, ());
-            match modules.list()[region.module as usize].kind {
-                ModuleKind::File if at < address => {
-                    let offset = region.place(at).address.checked_add(address - at)?;
-                    return Some(ModuleOffset { module: region.module, address: offset });
-                }
-                ModuleKind::Jit { .. } => at = region.first.checked_sub(1)?,
-                _ => return None,
-            }
-        }
-        None
+        let place = lookup::past_end_of_file(&now, (), tasks.view(pid), address)?;
+        Some(ModuleOffset { module: place.module, address: place.address })
     }
 
     /// The frames of the program that a sample met, the innermost first, by the registers and the stack

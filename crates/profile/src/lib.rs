@@ -40,6 +40,7 @@ pub mod metrics;
 mod names;
 mod pool;
 mod profile;
+pub mod sharing;
 mod table;
 mod timeline;
 pub mod views;

@@ -31,6 +31,7 @@ mod sample;
 mod sample_runs;
 pub mod script;
 mod section;
+mod sharing;
 mod sheet;
 mod tint;
 mod title;
@@ -78,6 +79,7 @@ pub use recording::{
     order_note, other_data_text, recording_text, warnings_text,
 };
 pub use report::Report;
+pub use sharing::SharingView;
 pub use sheet::Separator;
 #[cfg(feature = "screen")]
 pub use top::{Key, Next, Screen};

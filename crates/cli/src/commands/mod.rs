@@ -30,6 +30,7 @@ mod progress;
 mod record;
 mod report;
 mod script;
+mod sharing;
 mod stat;
 mod strobe_check;
 mod sweep;
@@ -96,6 +97,11 @@ pub(crate) enum Command {
     ///
     /// Each hit has its thread, call site, old value and new value. Uses the CPU's debug registers.
     Watch(Box<watch::Args>),
+    /// Show which cache lines threads fight over
+    ///
+    /// Functions, threads and offsets of each line, and whether it is true or false sharing, from
+    /// loads and stores sampled with their addresses (perf c2c record).
+    Sharing(Box<sharing::Args>),
     /// Show and improve memory locality on NUMA nodes
     Numa(numa::Args),
     /// Benchmark recorders, counters, breakpoints and memory
@@ -133,6 +139,7 @@ impl Command {
             Self::Stat(args) => stat::run(*args),
             Self::Sweep(args) => sweep::run(*args),
             Self::Watch(args) => watch::run(&args),
+            Self::Sharing(args) => sharing::run(*args),
             Self::Numa(args) => numa::run(args),
             Self::Bench(args) => bench::run(args),
             Self::Compare(args) => compare::run(args),

@@ -73,6 +73,9 @@ mod report;
 mod rights;
 mod ring;
 mod script;
+mod sharing;
+#[path = "../../../profile/tests/it/sharing_file.rs"]
+mod sharing_file;
 mod simulated;
 #[path = "../../../profile/tests/it/simulator.rs"]
 mod simulator;

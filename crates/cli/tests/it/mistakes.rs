@@ -81,7 +81,7 @@ const CASES: [Case; 54] = [
     ("annotate", 2, &["pmuscope report --annotate FUNCTION"], &["unexpected"]),
     ("flamegraph", 2, &["pmuscope report -o x.html"], &["unrecognized"]),
     ("sched record", 2, &["pmuscope record --off-cpu"], &["unrecognized"]),
-    ("c2c report", 2, &["pmuscope report --by mem"], &["unrecognized"]),
+    ("c2c report", 2, &["pmuscope sharing"], &["unrecognized"]),
     ("record -m 100G -- true", 2, &["-m 100G: one ring buffer would be larger"], &["cpu-clock"]),
     ("record -p 999999999", 2, &["999999999"], &["cpu-clock", "PMU"]),
     ("top --json", 2, &["Try: pmuscope top --once --json"], &[]),

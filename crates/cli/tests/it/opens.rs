@@ -115,6 +115,16 @@ fn windows_are_read_from_a_file_that_is_opened_once() {
 }
 
 #[test]
+fn shared_lines_are_read_from_a_file_that_is_opened_once() {
+    let scratch = Scratch::new();
+    let program = crate::sharing_file::example(crate::sharing_file::Pmu::Pebs);
+    program.run().write(&program, &scratch.path("a.data"));
+    for form in [&[][..], &["-o", "a.html"], &["-o", "a.csv"]] {
+        opens_once(&scratch, &[&["sharing", "-i", "a.data"], form].concat(), &["a.data"]);
+    }
+}
+
+#[test]
 fn hits_are_read_from_a_file_that_is_opened_once() {
     let scratch = Scratch::new();
     crate::watch_report::line().write(&scratch.path("x.data"));

@@ -24,6 +24,12 @@ pub struct Tail<'a> {
     layout: TailLayout,
 }
 
+/// What the hardware reports about a memory access, besides its address.
+const MEMORY: SampleType = SampleType::WEIGHT
+    .union(SampleType::WEIGHT_STRUCT)
+    .union(SampleType::DATA_SRC)
+    .union(SampleType::PHYS_ADDR);
+
 /// What an event's samples carry behind the call chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TailLayout {
@@ -56,6 +62,11 @@ impl TailLayout {
         attr.sample_type.contains(both).then(|| Self::new(attr))
     }
 
+    /// `None` unless samples carry what the hardware reports about a memory access.
+    pub(super) fn with_memory(attr: &Attr) -> Option<Self> {
+        attr.sample_type.intersects(MEMORY).then(|| Self::new(attr))
+    }
+
     /// `None` unless samples carry a call stack that the CPU kept.
     pub(super) fn with_calls(attr: &Attr) -> Option<Self> {
         let layout = Self::new(attr);
@@ -86,6 +97,12 @@ impl<'a> Tail<'a> {
     pub fn with_stack(self) -> Option<Self> {
         let both = SampleType::REGS_USER | SampleType::STACK_USER;
         self.layout.sample_type.contains(both).then_some(self)
+    }
+
+    /// Itself, if it has what the hardware reports about a memory access.
+    #[must_use]
+    pub fn with_memory(self) -> Option<Self> {
+        self.layout.sample_type.intersects(MEMORY).then_some(self)
     }
 
     /// The program's calls that have not returned, the newest first, as the CPU kept them (LBR in

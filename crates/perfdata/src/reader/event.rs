@@ -27,6 +27,12 @@ impl Event {
         self.attr.sample_type.contains(SampleType::PERIOD)
     }
 
+    /// Whether samples carry the address of the data that were accessed, and where these came from.
+    #[must_use]
+    pub fn has_data_sources(&self) -> bool {
+        self.attr.sample_type.contains(SampleType::ADDR | SampleType::DATA_SRC)
+    }
+
     /// Whether samples carry counts, see [`SampledCounts`](super::SampledCounts).
     #[must_use]
     pub fn has_counts(&self) -> bool {

@@ -72,6 +72,106 @@ const OLD_LEVELS: [&str; 11] = [
     "Uncached",
 ];
 
+/// What became of a sampled access: each load or store is one of these.
+///
+/// Sources: `union perf_mem_data_src` in `perf_event.h`, and what the kernel puts there for each PMU
+/// (`arch/x86/events/intel/ds.c`, `arch/x86/events/amd/ibs.c`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum AccessClass {
+    /// A load that hit the first-level cache.
+    LoadL1,
+    /// A load of a line that was on its way (line fill buffer, miss address buffer).
+    LoadFillBuffer,
+    /// A load that hit the second-level cache.
+    LoadL2,
+    /// A load that hit the last-level cache.
+    LoadL3,
+    /// A load of a line that another core of this node had modified (HITM).
+    LoadLocalHitm,
+    /// A load of a line that a core of another node had modified.
+    LoadRemoteHitm,
+    /// A load from the cache of another core of this node, modified or not (Arm).
+    LoadLocalPeer,
+    /// A load from a cache of another node, modified or not (Arm).
+    LoadRemotePeer,
+    /// A load from a cache of another node that had not modified it.
+    LoadRemoteCache,
+    /// A load from memory of this node.
+    LoadLocalMemory,
+    /// A load from memory of another node.
+    LoadRemoteMemory,
+    /// A load of memory that is not cached.
+    LoadUncached,
+    /// A load from a device.
+    LoadIo,
+    /// A load whose source was not recorded.
+    LoadOther,
+    /// A store that found its line in the first-level cache.
+    StoreL1Hit,
+    /// A store that did not.
+    StoreL1Miss,
+    /// A store of which that was not recorded.
+    StoreOther,
+}
+
+impl AccessClass {
+    /// All of them, in their order.
+    pub const ALL: [Self; 17] = [
+        Self::LoadL1,
+        Self::LoadFillBuffer,
+        Self::LoadL2,
+        Self::LoadL3,
+        Self::LoadLocalHitm,
+        Self::LoadRemoteHitm,
+        Self::LoadLocalPeer,
+        Self::LoadRemotePeer,
+        Self::LoadRemoteCache,
+        Self::LoadLocalMemory,
+        Self::LoadRemoteMemory,
+        Self::LoadUncached,
+        Self::LoadIo,
+        Self::LoadOther,
+        Self::StoreL1Hit,
+        Self::StoreL1Miss,
+        Self::StoreOther,
+    ];
+
+    /// Whether it stored.
+    #[must_use]
+    pub fn is_store(self) -> bool {
+        self >= Self::StoreL1Hit
+    }
+
+    /// Whether the line came from the cache of another core that had modified it, or may have (Arm
+    /// does not say).
+    #[must_use]
+    pub fn is_contended(self) -> bool {
+        use AccessClass as Class;
+        matches!(
+            self,
+            Class::LoadLocalHitm
+                | Class::LoadRemoteHitm
+                | Class::LoadLocalPeer
+                | Class::LoadRemotePeer
+        )
+    }
+}
+
+/// Bits of `mem_lvl`.
+mod level {
+    pub(super) const HIT: u64 = 2;
+    pub(super) const MISS: u64 = 4;
+    pub(super) const L1: u64 = 8;
+    pub(super) const FILL_BUFFER: u64 = 0x10;
+    pub(super) const L2: u64 = 0x20;
+    pub(super) const L3: u64 = 0x40;
+    pub(super) const LOCAL_MEMORY: u64 = 0x80;
+    pub(super) const REMOTE_MEMORY: u64 = 0x100 | 0x200;
+    pub(super) const REMOTE_CACHE: u64 = 0x400 | 0x800;
+    pub(super) const IO: u64 = 0x1000;
+    pub(super) const UNCACHED: u64 = 0x2000;
+}
+
 /// Those of them that are on another node.
 const REMOTE: u64 = 0x100 | 0x200 | 0x400 | 0x800;
 
@@ -114,10 +214,89 @@ impl DataSource {
         }
     }
 
-    /// Whether the data came from another socket, or further away.
+    /// Whether the data came from another node, or further away. `mem_hops` 1 is another core of the
+    /// same node, whatever the older fields say.
     #[must_use]
     pub fn is_remote(self) -> bool {
-        self.bits(37, 1) == 1 || self.bits(5, 14) & REMOTE != 0
+        match self.bits(43, 3) {
+            0 => self.bits(37, 1) == 1 || self.bits(5, 14) & REMOTE != 0,
+            hops => hops > 1,
+        }
+    }
+
+    /// What became of the access; `None` where it is not known that it loaded or stored. A load that
+    /// stored too is a load.
+    #[must_use]
+    pub fn class(self) -> Option<AccessClass> {
+        if self.is_load() {
+            return Some(self.load_class());
+        }
+        let levels = self.bits(5, 14);
+        self.is_store().then_some(match levels & level::L1 {
+            0 => AccessClass::StoreOther,
+            _ if levels & level::HIT != 0 => AccessClass::StoreL1Hit,
+            _ if levels & level::MISS != 0 => AccessClass::StoreL1Miss,
+            _ => AccessClass::StoreOther,
+        })
+    }
+
+    fn load_class(self) -> AccessClass {
+        use AccessClass as Class;
+        let or_remote = |local, remote| if self.is_remote() { remote } else { local };
+        if self.is_modified_elsewhere() {
+            return or_remote(Class::LoadLocalHitm, Class::LoadRemoteHitm);
+        }
+        if self.bits(38, 2) & 2 != 0 {
+            return or_remote(Class::LoadLocalPeer, Class::LoadRemotePeer);
+        }
+        let levels = self.bits(5, 14);
+        let has = |level| levels & level != 0;
+        if levels & level::MISS != 0 && levels & level::HIT == 0 {
+            return Class::LoadOther;
+        }
+        match () {
+            () if has(level::UNCACHED) => Class::LoadUncached,
+            () if has(level::IO) => Class::LoadIo,
+            () if has(level::REMOTE_CACHE) => or_remote(Class::LoadL3, Class::LoadRemoteCache),
+            () if has(level::L1) => Class::LoadL1,
+            () if has(level::FILL_BUFFER) => Class::LoadFillBuffer,
+            () if has(level::L2) => Class::LoadL2,
+            () if has(level::L3) => Class::LoadL3,
+            () if has(level::REMOTE_MEMORY) => Class::LoadRemoteMemory,
+            () if has(level::LOCAL_MEMORY) => {
+                or_remote(Class::LoadLocalMemory, Class::LoadRemoteMemory)
+            }
+            () => self.class_by_number(),
+        }
+    }
+
+    /// By `mem_lvl_num`, where the older field says nothing.
+    fn class_by_number(self) -> AccessClass {
+        use AccessClass as Class;
+        let or_remote = |local, remote| if self.is_remote() { remote } else { local };
+        match self.bits(33, 4) {
+            1 | 7 => Class::LoadL1,
+            2 | 5 => Class::LoadL2,
+            3 | 4 | 6 => or_remote(Class::LoadL3, Class::LoadRemoteCache),
+            8 => Class::LoadUncached,
+            9 | 0xd | 0xe => or_remote(Class::LoadLocalMemory, Class::LoadRemoteMemory),
+            0xa => Class::LoadIo,
+            0xb => or_remote(Class::LoadOther, Class::LoadRemoteCache),
+            0xc => Class::LoadFillBuffer,
+            _ => Class::LoadOther,
+        }
+    }
+
+    /// Whether the load had to wait because of the data of an earlier store (`mem_blk`).
+    #[must_use]
+    pub fn is_blocked_by_data(self) -> bool {
+        self.bits(40, 3) & 2 != 0
+    }
+
+    /// Whether the load had to wait because of an address conflict (`mem_blk`).
+    #[must_use]
+    pub fn is_blocked_by_address(self) -> bool {
+        self.bits(40, 3) & 4 != 0
     }
 
     /// The level of memory that answered; `None` where that was not recorded.
@@ -235,6 +414,63 @@ mod tests {
         assert_eq!((new.level(), new.hit(), new.is_remote()), (Some("L3"), Some(true), true));
         assert_eq!(new.to_string(), "|OP STORE|LVL L3 hit|SNP N/A|TLB N/A|LCK No");
         assert_eq!(DataSource(0).level(), None);
+    }
+
+    /// Words that the kernel makes, `mem_lvl`, `mem_snoop`, `mem_lvl_num`, `mem_remote`, `mem_hops` (see
+    /// [`AccessClass`]).
+    #[test]
+    fn a_load_is_one_class() {
+        use AccessClass as Class;
+        let load = |levels: u64, snoop: u64, number: u64, remote: u64, hops: u64| {
+            let word = 2 | levels << 5 | snoop << 19 | number << 33 | remote << 37 | hops << 43;
+            DataSource(word).class().unwrap()
+        };
+        let cases = [
+            // Intel: L3 hit that another core had modified; the same of another socket, by `mem_lvl` and by number.
+            (load(0x42, 16, 3, 0, 0), Class::LoadLocalHitm),
+            (load(0x402, 16, 0xb, 1, 0), Class::LoadRemoteHitm),
+            (load(2, 16, 0xb, 1, 0), Class::LoadRemoteHitm),
+            (load(0x402, 4, 3, 1, 0), Class::LoadRemoteCache),
+            (load(0x42, 2, 3, 0, 0), Class::LoadL3),
+            (load(0x82, 4, 0xd, 0, 0), Class::LoadLocalMemory),
+            (load(0x102, 2, 0xd, 1, 0), Class::LoadRemoteMemory),
+            (load(2, 0, 0xe, 0, 0), Class::LoadLocalMemory),
+            (load(4, 0, 3, 0, 0), Class::LoadOther),
+            (load(0x12, 0, 0xc, 0, 0), Class::LoadFillBuffer),
+            // AMD: another core of the same node had modified it, then one of another node.
+            (load(0x402, 16, 0xb, 1, 1), Class::LoadLocalHitm),
+            (load(0x802, 16, 0xb, 1, 2), Class::LoadRemoteHitm),
+            (load(0x402, 1, 0xb, 1, 1), Class::LoadL3),
+            (load(1, 0, 0xf, 0, 0), Class::LoadOther),
+        ];
+        for (at, (found, expected)) in cases.into_iter().enumerate() {
+            assert_eq!(found, expected, "case {at}");
+        }
+        // Arm: from a peer, near and far.
+        assert_eq!(DataSource(2 | 0x42 << 5 | 2 << 38).class(), Some(Class::LoadLocalPeer));
+        let far = DataSource(2 | 1 << 5 | 1 << 37 | 2 << 38);
+        assert_eq!(far.class(), Some(Class::LoadRemotePeer));
+    }
+
+    #[test]
+    fn stores_and_what_is_no_access() {
+        let store = |levels: u64| DataSource(4 | levels << 5).class();
+        assert_eq!(store(2 | 8), Some(AccessClass::StoreL1Hit));
+        assert_eq!(store(4 | 8), Some(AccessClass::StoreL1Miss));
+        assert_eq!(
+            (store(1), store(0)),
+            (Some(AccessClass::StoreOther), Some(AccessClass::StoreOther))
+        );
+        // An atomic access loads first.
+        assert_eq!(DataSource(6 | 0xa << 5).class(), Some(AccessClass::LoadL1));
+        assert_eq!(
+            (DataSource(0).class(), DataSource(1).class(), DataSource(8).class()),
+            (None, None, None)
+        );
+        assert!(
+            AccessClass::ALL.is_sorted()
+                && AccessClass::ALL.iter().filter(|one| one.is_store()).count() == 3
+        );
     }
 
     #[test]

@@ -62,7 +62,7 @@ pub use event::{Event, SampleId};
 pub use header::FileState;
 pub use limit::{DEFAULT_MEMORY, limit_memory, memory_limit, order_limit};
 pub use live::Live;
-pub use memory::{DataSource, Weight};
+pub use memory::{AccessClass, DataSource, Weight};
 pub use metadata::{FileBuildId, Metadata};
 pub use open::RecordingFile;
 pub use other::{

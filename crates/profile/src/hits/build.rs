@@ -150,29 +150,10 @@ fn sites(
 ) -> (Vec<Site>, Vec<u32>) {
     let site = |spot: &ModuleOffset| {
         let module = present.module(spot.module);
-        let path: Arc<str> = String::from_utf8_lossy(module.path).as_ref().into();
-        let Some(symbol) = symbols.get(spot) else {
-            let address = Some(spot.address).filter(|address| *address != 0);
-            return Site { function: None, inlined_into: None, line: None, module: path, address };
-        };
-        let line = symbol.inlined.last().map_or(&symbol.line, |frame| &frame.line);
-        let is_inlined = !symbol.inlined.is_empty();
-        Site {
-            function: Some(Arc::clone(symbol.innermost())),
-            inlined_into: is_inlined.then(|| Arc::clone(&symbol.name)),
-            line: line.clone(),
-            module: path,
-            address: None,
-        }
+        let path = String::from_utf8_lossy(module.path).as_ref().into();
+        Site::new(symbols.get(spot), path, spot.address)
     };
-    let each: Vec<Site> = spots.iter().map(site).collect();
-    let mut all = each.clone();
-    all.sort_unstable();
-    all.dedup();
-    // Each is in it.
-    let number = |site: &Site| all.binary_search(site).map_or(0, |at| at as u32);
-    let of_spot = each.iter().map(number).collect();
-    (all, of_spot)
+    Site::numbered(spots.iter().map(site).collect())
 }
 
 struct BuildContext<'a> {

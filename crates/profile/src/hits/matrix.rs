@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pmuscope_symbols::Line;
+use pmuscope_symbols::{Line, Symbol};
 use rustc_hash::FxHashMap;
 
 /// Hits of some kind of row.
@@ -41,6 +41,36 @@ pub struct Site {
     pub module: Arc<str>,
     /// Where in the module, if no symbol tells the function.
     pub address: Option<u64>,
+}
+
+impl Site {
+    /// Of a symbol; without one, of an address in a module (0: it has none).
+    pub(crate) fn new(symbol: Option<&Symbol>, module: Arc<str>, address: u64) -> Self {
+        let Some(symbol) = symbol else {
+            let address = Some(address).filter(|address| *address != 0);
+            return Self { function: None, inlined_into: None, line: None, module, address };
+        };
+        let line = symbol.inlined.last().map_or(&symbol.line, |frame| &frame.line);
+        let is_inlined = !symbol.inlined.is_empty();
+        Self {
+            function: Some(Arc::clone(symbol.innermost())),
+            inlined_into: is_inlined.then(|| Arc::clone(&symbol.name)),
+            line: line.clone(),
+            module,
+            address: None,
+        }
+    }
+
+    /// All of them in order, each once, and the number of each.
+    pub(crate) fn numbered(each: Vec<Self>) -> (Vec<Self>, Vec<u32>) {
+        let mut all = each.clone();
+        all.sort_unstable();
+        all.dedup();
+        // Each is in it.
+        let number = |site: &Self| all.binary_search(site).map_or(0, |at| at as u32);
+        let numbers = each.iter().map(number).collect();
+        (all, numbers)
+    }
 }
 
 /// A thread.

@@ -8,7 +8,9 @@ use std::borrow::Cow;
 
 use pmuscope_perfdata::reader::scan::RecordOrder;
 
-use crate::timeline::modules::{KERNEL_IMAGE, KERNEL_LOADED, ModuleId, Modules, UNKNOWN};
+use crate::timeline::modules::{
+    KERNEL_IMAGE, KERNEL_LOADED, ModuleId, ModuleKind, Modules, UNKNOWN,
+};
 use crate::timeline::spaces::{Epoch, LookupResult, NOTHING, NOW, ViewId, half_of};
 use crate::timeline::tasks::{Change, CommOf, ModuleAddress, Tasks};
 
@@ -96,6 +98,33 @@ pub(crate) trait Lookup {
 
     /// What places lie in.
     fn modules(&self) -> &Modules;
+}
+
+/// Adjoining pieces of memory without a file that may lie between an address and a file's mapping.
+const MOST_PIECES: usize = 8;
+
+/// Where an address of memory without a file would lie in the file mapped right before that memory: the kernel puts
+/// what a program's data take beyond the file's last page (`.bss`) there. Whether they take that much is known to the
+/// file. `None` for all other addresses.
+pub(crate) fn past_end_of_file<L: Lookup>(
+    lookup: &L,
+    moment: L::At,
+    view: ViewId,
+    address: u64,
+) -> Option<ModuleAddress> {
+    let mut at = address;
+    for _ in 0..MOST_PIECES {
+        let region = lookup.user(view, at, moment);
+        match lookup.modules().list()[region.module as usize].kind {
+            ModuleKind::File if at < address => {
+                let offset = region.place(at).address.checked_add(address - at)?;
+                return Some(ModuleAddress { module: region.module, address: offset });
+            }
+            ModuleKind::Jit { .. } => at = region.first.checked_sub(1)?,
+            _ => return None,
+        }
+    }
+    None
 }
 
 /// Everything that happened, to be asked for any moment.

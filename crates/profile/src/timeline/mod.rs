@@ -7,6 +7,7 @@
 //!       Lookup: History (any time) or Current (now) ◄─ Finder, which keeps the last answers ◄─ samples
 //! ```
 
+pub(crate) mod areas;
 pub(crate) mod blocks;
 pub(crate) mod finder;
 pub(crate) mod lookup;

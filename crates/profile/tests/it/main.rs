@@ -14,6 +14,8 @@ mod phases;
 #[path = "../../../perfdata/tests/it/plain_file.rs"]
 mod plain_file;
 mod recorded_symbols;
+mod sharing;
+mod sharing_file;
 mod simulator;
 mod wait_file;
 mod waits;

@@ -24,6 +24,8 @@ use crate::sheet::{Separator, delimited_by};
 
 use json::{WATCH_SCHEMA, WatchReport};
 
+pub(crate) use words::{consequence, place, verdict, verdict_word};
+
 /// How much is shown of each target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WatchLimits {

@@ -215,7 +215,7 @@ pub(super) fn thread(thread: Option<&Thread>) -> String {
 }
 
 /// `bump counter.c:41`, `inner (in outer) counter.c:41`, `libc.so.6+0x1234`.
-pub(super) fn place(site: Option<&Site>) -> String {
+pub(crate) fn place(site: Option<&Site>) -> String {
     let Some(site) = site else { return "-".to_owned() };
     let module = short(&site.module);
     let Some(function) = &site.function else {
@@ -346,7 +346,7 @@ pub(super) fn of_hits(hits: &TargetHits, all: u64) -> String {
     }
 }
 
-pub(super) fn verdict(verdict: SharingVerdict) -> &'static str {
+pub(crate) fn verdict(verdict: SharingVerdict) -> &'static str {
     match verdict {
         SharingVerdict::FalseSharing => "false sharing",
         SharingVerdict::TrueSharing => "true sharing",
@@ -358,7 +358,7 @@ pub(super) fn verdict(verdict: SharingVerdict) -> &'static str {
 }
 
 /// What follows from a verdict.
-pub(super) fn consequence(verdict: SharingVerdict) -> &'static str {
+pub(crate) fn consequence(verdict: SharingVerdict) -> &'static str {
     match verdict {
         SharingVerdict::FalseSharing => {
             "threads use different words of one cache line, which moves between them. Give each thread's word its \
@@ -398,7 +398,7 @@ pub(super) fn evidence(line: &CacheLine) -> String {
     parts.join(", ")
 }
 
-pub(super) fn verdict_word(verdict: SharingVerdict) -> &'static str {
+pub(crate) fn verdict_word(verdict: SharingVerdict) -> &'static str {
     match verdict {
         SharingVerdict::FalseSharing => "false_sharing",
         SharingVerdict::TrueSharing => "true_sharing",

@@ -36,6 +36,10 @@ pub struct SampleFields<'a> {
     pub calls: Option<BranchStack<'a>>,
     /// Registers and stack of the program, to be decoded, where the event records both.
     pub user: Option<Tail<'a>>,
+    /// Address of the data that were accessed.
+    pub address: Option<u64>,
+    /// What the hardware reports about the access, to be decoded, where the event records any of it.
+    pub memory: Option<Tail<'a>>,
 }
 
 impl<'a> SampleFields<'a> {
@@ -54,6 +58,8 @@ impl<'a> SampleFields<'a> {
             chain: &[],
             calls: sample.tail.calls(),
             user: None,
+            address: sample.address,
+            memory: sample.tail.with_memory(),
         }
     }
 }
@@ -66,6 +72,7 @@ pub(super) struct SampleLayout {
     time: u16,
     cpu: u16,
     period: u16,
+    address: u16,
     /// After the fields that are always present.
     behind: u16,
     /// Whether nothing of use stands there.
@@ -76,6 +83,8 @@ pub(super) struct SampleLayout {
     tail: Option<TailLayout>,
     /// Where branches are a call stack.
     calls: Option<TailLayout>,
+    /// Where accesses to memory are recorded.
+    memory: Option<TailLayout>,
 }
 
 impl SampleLayout {
@@ -91,7 +100,8 @@ impl SampleLayout {
         let ip = place(SampleType::IP);
         let task = place(SampleType::TID);
         let time = place(SampleType::TIME);
-        for unused in [SampleType::ADDR, SampleType::ID, SampleType::STREAM_ID] {
+        let address = place(SampleType::ADDR);
+        for unused in [SampleType::ID, SampleType::STREAM_ID] {
             place(unused);
         }
         let cpu = place(SampleType::CPU);
@@ -100,8 +110,24 @@ impl SampleLayout {
         let read = has_counts.then(|| ReadLayout::new(attr.read_format));
         let chain = attr.sample_type.contains(SampleType::CALLCHAIN);
         let (tail, calls) = (TailLayout::with_stack(attr), TailLayout::with_calls(attr));
-        let is_plain = read.is_none() && !chain && tail.is_none() && calls.is_none();
-        Self { ip, task, time, cpu, period, behind: at, is_plain, read, chain, tail, calls }
+        let memory = TailLayout::with_memory(attr);
+        let has_tail = tail.is_some() || calls.is_some() || memory.is_some();
+        let is_plain = read.is_none() && !chain && !has_tail;
+        Self {
+            ip,
+            task,
+            time,
+            cpu,
+            period,
+            address,
+            behind: at,
+            is_plain,
+            read,
+            chain,
+            tail,
+            calls,
+            memory,
+        }
     }
 
     /// Time stamp; `None` where there is none, or one that says so.
@@ -138,6 +164,7 @@ impl SampleLayout {
             chain,
             calls: self.calls.and_then(|layout| layout.tail(rest, NATIVE).calls()),
             user: self.tail.map(|layout| layout.tail(rest, NATIVE)),
+            memory: self.memory.map(|layout| layout.tail(rest, NATIVE)),
             ..self.fixed(event, bits, body)
         });
     }
@@ -164,6 +191,8 @@ impl SampleLayout {
             chain: &[],
             calls: None,
             user: None,
+            address: word(words, self.address),
+            memory: None,
         }
     }
 
@@ -237,13 +266,15 @@ mod tests {
         fn fields_are_those_of_the_reader(
             words in proptest::collection::vec(prop_oneof![0_u64..6, any::<u64>()], 0..30),
             cut in 0_usize..9,
-            types in any::<u16>(), identifier in any::<bool>(), format in 0_u64..32, bits in any::<u16>(),
+            types in any::<u32>(), identifier in any::<bool>(), format in 0_u64..32, bits in any::<u16>(),
         ) {
             let mut sample_type = SampleType::from_bits_retain(types.into());
             // What stands after the callchain is not for us, but for a call stack.
             sample_type &= SampleType::IP | SampleType::TID | SampleType::TIME | SampleType::ADDR
                 | SampleType::READ | SampleType::CALLCHAIN | SampleType::ID | SampleType::CPU
-                | SampleType::PERIOD | SampleType::STREAM_ID | SampleType::BRANCH_STACK;
+                | SampleType::PERIOD | SampleType::STREAM_ID | SampleType::BRANCH_STACK
+                | SampleType::WEIGHT | SampleType::DATA_SRC | SampleType::PHYS_ADDR
+                | SampleType::WEIGHT_STRUCT;
             sample_type.set(SampleType::IDENTIFIER, identifier);
             let read_format = ReadFormat::from_bits_retain(format);
             let branch_sample_type = BranchSampleType::CALL_STACK;
@@ -262,6 +293,8 @@ mod tests {
                 prop_assert_eq!((ours.ip, ours.cpu, ours.period), (theirs.ip, theirs.cpu, theirs.period));
                 prop_assert_eq!(ours.task, theirs.pid.zip(theirs.tid));
                 prop_assert_eq!(ours.time, theirs.time.unwrap_or(0));
+                prop_assert_eq!(ours.address, theirs.address);
+                prop_assert_eq!(ours.memory, theirs.tail.with_memory());
                 prop_assert_eq!(ours.read, theirs.read);
                 if let Some(read) = ours.read {
                     let counts: Vec<_> = read.iter().collect();

@@ -1,0 +1,128 @@
+//! `pmuscope sharing`.
+
+use pmuscope_console::exit::{Exit, bad_input};
+use pmuscope_console::limit::Limit;
+use pmuscope_console::output::{Format, OutputArgs};
+use pmuscope_console::say;
+use pmuscope_perfdata::reader::FileState;
+use pmuscope_perfdata::reader::scan::Pieces;
+use pmuscope_profile::sharing::{Options, SharedLines, SharingError};
+use pmuscope_profile::{GroupBy, TasksBy, available_threads};
+use pmuscope_report::{RecordingView, RowLimits, SharingView};
+
+use super::empty;
+use super::filter::{FilterArgs, nodes};
+use super::input::InputArgs;
+use super::load::{LoadRequest, load};
+use super::progress::Shown;
+use super::symbols::SymbolArgs;
+
+/// Lines in the table of a terminal, and on a page.
+const TEXT_LINES: usize = 20;
+const PAGE_LINES: usize = 200;
+/// Lines that are shown offset by offset at a terminal, and on a page.
+const TEXT_DETAILED: usize = 3;
+const PAGE_DETAILED: usize = 50;
+
+/// Enough for the lines above the result.
+const HEAD: LoadRequest = LoadRequest {
+    apart: GroupBy { chains: false, tasks: TasksBy::Command, cpus: false },
+    options: pmuscope_profile::Options::COUNTS,
+    stacks: false,
+};
+
+/// Flags of `pmuscope sharing`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  perf c2c record -- CMD               record loads and stores with their addresses
+  pmuscope sharing perf.data           which lines, by which functions, true or false sharing
+  pmuscope sharing --limit 5 --details 5
+  pmuscope sharing -o sharing.html     a page with every line by offset
+  pmuscope sharing --json              offsets, code, threads and CPUs of each line")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    input: InputArgs,
+    #[command(flatten)]
+    output: OutputArgs<SharingFormats>,
+    /// Set the bytes of a cache line, a power of two
+    ///
+    /// 128 shows what CPUs do that fetch lines in pairs.
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(16..=4096))]
+    line_size: u32,
+    /// Show at most N cache lines, or "all" [default: 20]
+    ///
+    /// 200 in HTML, all in other forms.
+    #[arg(long, value_name = "N")]
+    limit: Option<Limit>,
+    /// Hide lines below PERCENT of the latency of contended loads
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.1)]
+    percent_limit: f64,
+    /// Show N lines by offset, or "all" [default: 3]
+    ///
+    /// 50 in HTML; JSON and CSV have all.
+    #[arg(long, value_name = "N")]
+    details: Option<Limit>,
+    #[command(flatten)]
+    filter: FilterArgs,
+    #[command(flatten)]
+    symbols: SymbolArgs,
+}
+
+pmuscope_console::forms!(SharingFormats: Text Json Csv Tsv Html, "pmuscope/sharing/1");
+
+impl Args {
+    fn limits(&self, format: Format) -> (RowLimits, usize) {
+        let (lines, detailed) = match format {
+            Format::Text => (Some(TEXT_LINES), TEXT_DETAILED),
+            Format::Html => (Some(PAGE_LINES), PAGE_DETAILED),
+            _ => (None, 0),
+        };
+        let rows = Limit::rows(self.limit, lines);
+        let detailed = Limit::rows(self.details, Some(detailed)).unwrap_or(usize::MAX);
+        (RowLimits { rows, share: self.percent_limit / 100.0 }, detailed)
+    }
+}
+
+#[allow(clippy::needless_pass_by_value)] // all commands are called alike
+pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
+    let form = args.output.form()?;
+    if !args.line_size.is_power_of_two() {
+        let message = format!("--line-size {}: no power of two. Try: 64 or 128", args.line_size);
+        return Err(bad_input(message));
+    }
+    let path = args.input.path()?;
+    let recording = args.symbols.open(&path)?;
+    let mut symbolizer = args.symbols.symbolizer(true, &recording)?;
+    let running = symbolizer.running_kernel();
+    let reader = recording.reader()?;
+    let filter = args.filter.filter(&recording, reader.events(), reader.metadata())?;
+    let nodes = nodes(reader.metadata());
+    let options = Options {
+        filter: filter.clone(),
+        line_bytes: args.line_size,
+        threads: available_threads(),
+        pieces: Pieces::default(),
+    };
+    let shown = Shown::new(reader.progress(), &path);
+    let found = SharedLines::read(&recording, &options, &running, &mut symbolizer);
+    drop(shown);
+    let found = found.map_err(|error| match error {
+        SharingError::Read(error) => error.into(),
+        other => bad_input(other),
+    })?;
+    // What it cost and lost is said as in every other view.
+    let profile = load(recording.reader()?, &path, filter, &mut symbolizer, HEAD)?;
+    empty::explain(&profile, &recording)?;
+    let file = path.to_string_lossy();
+    let (limits, detailed) = args.limits(form.format);
+    let view = RecordingView { file: &file, profile: &profile, limits };
+    let view = SharingView { found: &found, view, nodes: &nodes, detailed };
+    let is_whole = profile.state == FileState::Closed && profile.tally.stopped.is_none();
+    let nothing = view.nothing();
+    let exit = if is_whole && nothing.is_none() { Exit::Done } else { Exit::Incomplete };
+    if form.format.has_no_head() {
+        nothing.inspect(|why| say!("note: {why}"));
+    }
+    form.show(&view, &exit)?;
+    Ok(exit)
+}

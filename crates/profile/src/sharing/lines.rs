@@ -1,0 +1,240 @@
+//! What was found, with names, line by line.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::sync::Arc;
+
+use pmuscope_perfdata::reader::Metadata;
+use pmuscope_stats::{Interval, Shares};
+use pmuscope_symbols::{KernelIdentity, Symbolizer};
+use rustc_hash::FxHashMap;
+
+use super::detail::{AccessKey, Details, LineMemory};
+use super::key::LineSpace;
+use super::sums::AccessSums;
+use super::verdict::{WordUse, judge};
+use super::{LineOffset, LineRow, Ranked, SharedLine, SharedLines, resolve};
+use crate::count::group::TaskKey;
+use crate::hits::{Site, Thread};
+use crate::names::naming::{look_up, objects};
+use crate::timeline::areas::{Areas, lossy};
+use crate::timeline::blocks::MOST;
+use crate::timeline::modules::ModuleKind;
+use crate::timeline::sideband::Sideband;
+use crate::timeline::tasks::ModuleAddress;
+
+/// What names come from.
+pub(super) struct Naming<'a> {
+    pub(super) state: &'a Sideband,
+    pub(super) metadata: &'a Metadata,
+    pub(super) running: &'a KernelIdentity,
+    pub(super) symbolizer: &'a mut Symbolizer,
+    pub(super) areas: &'a Areas,
+}
+
+pub(super) fn lines(
+    ranked: Ranked,
+    found: Details,
+    mut naming: Naming<'_>,
+    line_bytes: u32,
+) -> SharedLines {
+    let (sites, of_place) = naming.sites(&found.places.list);
+    let (threads, of_task) = naming.threads(&found);
+    let intervals = intervals(&ranked, &found);
+    let cell = |(key, sums): (AccessKey, AccessSums)| {
+        (AccessKey { task: of_task[key.task as usize], ..key }, sums)
+    };
+    let mut cells: Vec<(AccessKey, AccessSums)> = found.cells.into_iter().map(cell).collect();
+    cells.sort_unstable_by_key(|(key, _)| *key);
+    let mut lines: Vec<SharedLine> = Vec::with_capacity(ranked.keys.len());
+    let mut rest = &cells[..];
+    for (number, key) in ranked.keys.iter().enumerate() {
+        let of_line = rest.partition_point(|(key, _)| key.line as usize == number);
+        let (cells, further) = rest.split_at(of_line);
+        rest = further;
+        let Some(memory) = found.memory[number] else { continue };
+        let mut line = of_cells(cells, &of_place);
+        line.address = memory.address & !u64::from(line_bytes - 1);
+        line.pid = matches!(key.space, LineSpace::Process(_)).then_some(memory.pid);
+        line.in_kernel = key.space == LineSpace::Kernel;
+        line.interval = intervals.get(number).copied().flatten();
+        for offset in &mut line.offsets {
+            let latencies = found.latencies.get(&(number as u32, offset.offset));
+            offset.contended_p90 = latencies.and_then(|all| ninety_percent(all));
+        }
+        lines.push(line);
+    }
+    let memory: Vec<LineMemory> = found.memory.iter().flatten().copied().collect();
+    naming.objects(&memory, &mut lines);
+    let seconds = ranked.times.map_or(0.0, |(first, last)| (last - first) as f64 / 1e9);
+    let (memory, further_lines) = (ranked.memory, ranked.further);
+    SharedLines { lines, further_lines, memory, sites, threads, line_bytes, seconds }
+}
+
+/// Of the lines whose costs are kept by time.
+fn intervals(ranked: &Ranked, found: &Details) -> Vec<Option<Interval>> {
+    let blocks = ranked.clock.len();
+    let totals = found.totals.get(..blocks).unwrap_or_default();
+    let Some(shares) = Shares::new(totals) else { return Vec::new() };
+    let of_line = |line: &[f64]| shares.share(&line[..blocks])?.interval;
+    found.series.chunks(MOST as usize).map(of_line).collect()
+}
+
+/// What nine in ten do not exceed: the smallest value with that many up to it.
+fn ninety_percent(latencies: &[u32]) -> Option<u64> {
+    let mut latencies = latencies.to_vec();
+    let at = (latencies.len() * 9).div_ceil(10).checked_sub(1)?;
+    (latencies.len() >= 10).then(|| u64::from(*latencies.select_nth_unstable(at).1))
+}
+
+/// A line without what its memory is; `cells` are in order.
+fn of_cells(cells: &[(AccessKey, AccessSums)], of_place: &[u32]) -> SharedLine {
+    let mut line = SharedLine {
+        address: 0,
+        pid: None,
+        in_kernel: false,
+        module: Arc::from(""),
+        sums: AccessSums::default(),
+        interval: None,
+        verdict: judge(&[]),
+        offsets: Vec::new(),
+        rows: Vec::new(),
+        threads: Vec::new(),
+    };
+    let mut threads: BTreeMap<u32, AccessSums> = BTreeMap::new();
+    let mut rows: BTreeMap<(u32, u32), LineRow> = BTreeMap::new();
+    let mut uses: BTreeMap<(u32, u32), AccessSums> = BTreeMap::new();
+    for (key, sums) in cells {
+        let (offset, site) = (key.offset, of_place[key.place as usize]);
+        line.sums.add(sums);
+        threads.entry(key.task).or_default().add(sums);
+        uses.entry((offset, key.task)).or_default().add(sums);
+        let row = rows.entry((offset, site)).or_insert_with(|| LineRow {
+            offset,
+            site,
+            sums: AccessSums::default(),
+            threads: Vec::new(),
+            cpus: Vec::new(),
+        });
+        row.sums.add(sums);
+        row.threads.push(key.task);
+        row.cpus.extend(key.cpu);
+        match line.offsets.last_mut().filter(|last| last.offset == offset) {
+            Some(last) => last.sums.add(sums),
+            None => {
+                let (object, contended_p90) = (None, None);
+                line.offsets.push(LineOffset { offset, object, sums: *sums, contended_p90 });
+            }
+        }
+    }
+    let used = |(&(word, thread), sums): (&(u32, u32), &AccessSums)| WordUse {
+        word,
+        thread,
+        contended: sums.contended(),
+        cost: sums.cost,
+        writes: sums.writes(),
+    };
+    line.verdict = judge(&uses.iter().map(used).collect::<Vec<_>>());
+    line.threads = threads.into_iter().collect();
+    let accesses = |sums: &AccessSums| sums.loads() + sums.stores();
+    line.threads.sort_by_key(|(thread, sums)| (std::cmp::Reverse(accesses(sums)), *thread));
+    line.rows = rows.into_values().collect();
+    for row in &mut line.rows {
+        for list in [&mut row.threads, &mut row.cpus] {
+            list.sort_unstable();
+            list.dedup();
+        }
+    }
+    let rank = |sums: &AccessSums| (sums.cost, sums.contended(), accesses(sums));
+    line.rows.sort_by_key(|row| (row.offset, std::cmp::Reverse(rank(&row.sums)), row.site));
+    line
+}
+
+impl Naming<'_> {
+    /// Functions and lines of places, and the number of each place's.
+    fn sites(&mut self, places: &[ModuleAddress]) -> (Vec<Site>, Vec<u32>) {
+        let kernel = self.state.kernel_identity(self.metadata).compare(self.running);
+        for (pid, path) in &self.state.jit_dumps {
+            self.symbolizer.add_jit_dump(*pid, path.clone());
+        }
+        let addresses = self.by_module(places.iter().copied());
+        let resolve = &mut resolve(self.symbolizer);
+        let found = look_up(self.state, &addresses, self.metadata, kernel, resolve);
+        let site = |place: &ModuleAddress| {
+            let (symbols, module) = &found[place.module as usize];
+            let at = addresses[place.module as usize].binary_search(&place.address);
+            let symbol = at.ok().and_then(|at| symbols[at].as_deref());
+            Site::new(symbol, module.path.as_str().into(), place.address)
+        };
+        Site::numbered(places.iter().map(site).collect())
+    }
+
+    /// Addresses of all modules, each once and in order.
+    fn by_module(&self, places: impl Iterator<Item = ModuleAddress>) -> Vec<Vec<u64>> {
+        let mut addresses = vec![Vec::new(); self.state.modules.list().len()];
+        places.for_each(|place| addresses[place.module as usize].push(place.address));
+        for addresses in &mut addresses {
+            addresses.sort_unstable();
+            addresses.dedup();
+        }
+        addresses
+    }
+
+    /// Threads in order, and the number of each task's: a thread that changed its name is one, by one of its names.
+    fn threads(&self, found: &Details) -> (Vec<Thread>, Vec<u32>) {
+        let id = |task: &TaskKey| (task.pid.unwrap_or(-1), task.tid.unwrap_or(-1));
+        let mut names: BTreeMap<(i32, i32), Arc<str>> = BTreeMap::new();
+        for task in &found.tasks.list {
+            let name = lossy(&self.state.tasks.shown(task.comm));
+            let known = names.entry(id(task)).or_insert_with(|| Arc::clone(&name));
+            *known = Arc::clone((&*known).max(&name));
+        }
+        let numbers: BTreeMap<(i32, i32), u32> = names.keys().copied().zip(0..).collect();
+        let thread = |((pid, tid), command)| Thread { pid, tid, command };
+        let of_task = found.tasks.list.iter().map(|task| numbers[&id(task)]).collect();
+        (names.into_iter().map(thread).collect(), of_task)
+    }
+
+    /// Names the memory of lines and the variables at their offsets.
+    fn objects(&mut self, memory: &[LineMemory], lines: &mut [SharedLine]) {
+        // By module: where the data of its file end.
+        let mut ends: FxHashMap<u32, Option<u64>> = FxHashMap::default();
+        let mut firsts: Vec<Option<ModuleAddress>> = Vec::with_capacity(lines.len());
+        for (memory, line) in memory.iter().zip(&mut *lines) {
+            let modules = self.state.modules.list();
+            let path = |place: ModuleAddress| &modules[place.module as usize].path;
+            let within = memory.address - line.address;
+            let past_end = memory.spot.past_end.filter(|past| {
+                let end = ends.entry(past.module).or_insert_with(|| {
+                    self.symbolizer.data_end(Path::new(OsStr::from_bytes(path(*past))))
+                });
+                *end > Some(past.address)
+            });
+            let place = past_end.unwrap_or(memory.spot.place);
+            let is_memory = matches!(modules[place.module as usize].kind, ModuleKind::Jit { .. });
+            let area = self.areas.get(memory.pid, memory.address).filter(|_| is_memory);
+            line.module = area.unwrap_or_else(|| lossy(path(place)));
+            let first = place.address.checked_sub(within).filter(|_| !is_memory);
+            firsts.push(first.map(|address| ModuleAddress { address, ..place }));
+        }
+        let at = |first: &Option<ModuleAddress>, offset: u32| {
+            first.map(|one| ModuleAddress { address: one.address + u64::from(offset), ..one })
+        };
+        let each = firsts.iter().zip(&*lines).flat_map(|(first, line)| {
+            line.offsets.iter().filter_map(move |offset| at(first, offset.offset))
+        });
+        let addresses = self.by_module(each);
+        let kernel = self.state.kernel_identity(self.metadata).compare(self.running);
+        let names = objects(self.state, &addresses, self.metadata, kernel, self.symbolizer);
+        for (first, line) in firsts.iter().zip(lines) {
+            for offset in &mut line.offsets {
+                let Some(place) = at(first, offset.offset) else { continue };
+                let module = place.module as usize;
+                let found = addresses[module].binary_search(&place.address);
+                offset.object = found.ok().and_then(|at| names[module][at].clone());
+            }
+        }
+    }
+}

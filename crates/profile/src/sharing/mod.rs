@@ -1,0 +1,305 @@
+//! Cache lines that threads fight over, from samples of memory accesses: who, which bytes, from where, at what cost.
+//!
+//! A load of a line that another core has modified (HITM) waits for that core's cache. Samples of such loads name the
+//! line; all samples of the line, stores too, name those who take part:
+//!
+//! ```text
+//!  first time over the samples     contended loads ─► cost by line ─► rank
+//!  second time                     all accesses of the first lines ─► cells: line, offset, code, thread, CPU
+//!  then                            code and variables get names; cells add up to rows; each line gets a verdict
+//! ```
+//! Memory follows from contended lines and from what differs among their accesses, not from samples, but for 4 bytes of
+//! each contended load.
+//!
+//! A number of samples depends on what the PMU samples: PEBS loads that took longer than a limit, and stores by another
+//! event; IBS and SPE all operations. Shares are of loads that could have been sampled.
+
+mod detail;
+mod key;
+mod lines;
+mod ranking;
+mod sums;
+mod verdict;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use pmuscope_perfdata::reader::scan::Pieces;
+use pmuscope_perfdata::reader::{Entry, Event, ReadError, Record, RecordingFile};
+use pmuscope_stats::Interval;
+use pmuscope_symbols::{KernelIdentity, Request, Resolved, Symbolizer};
+use rustc_hash::{FxHashMap, FxHashSet};
+use thiserror::Error;
+
+use crate::facts::EventFacts;
+use crate::filter::Filter;
+use crate::hits::{Site, Thread};
+use crate::timeline::areas::Areas;
+use crate::timeline::blocks::Clock;
+use crate::timeline::sideband::Sideband;
+use crate::timeline::visit::{InOrder, Passes};
+
+use detail::{Detailing, Details};
+use key::{LineFinder, LineKey, SharedFiles};
+use ranking::{AccessReader, LineCost, Ranking};
+
+pub use ranking::SampledMemory;
+pub use sums::AccessSums;
+pub use verdict::LineVerdict;
+
+/// Lines that are looked at more closely.
+const MOST_LINES: usize = 4096;
+
+/// How a recording is read.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Which samples count.
+    pub filter: Filter,
+    /// Bytes of a cache line, a power of two.
+    pub line_bytes: u32,
+    /// Threads.
+    pub threads: usize,
+    /// Sizes of what threads take at once.
+    pub pieces: Pieces,
+}
+
+/// Why there are no lines.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum SharingError {
+    /// The recording cannot be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// It has to be gone over twice.
+    #[error(
+        "shared cache lines cannot be read from standard input, as they take two passes. Try: save the stream to a \
+         file first"
+    )]
+    Stream,
+    /// No event records what is needed.
+    #[error(
+        "{path}: no shared cache lines: its samples have no data addresses with data sources. Try: perf c2c record -- \
+         CMD, on a CPU with PEBS, IBS or SPE; elsewhere pmuscope watch shows who uses chosen variables"
+    )]
+    NoSources {
+        /// The recording.
+        path: PathBuf,
+    },
+}
+
+/// What a recording says of lines.
+#[derive(Debug)]
+pub struct SharedLines {
+    /// Contended lines, the most expensive first.
+    pub lines: Vec<SharedLine>,
+    /// Contended lines that are not among them.
+    pub further_lines: usize,
+    /// All accesses.
+    pub memory: SampledMemory,
+    /// Places in code; rows point here.
+    pub sites: Vec<Site>,
+    /// Threads; rows point here.
+    pub threads: Vec<Thread>,
+    /// Bytes of a line.
+    pub line_bytes: u32,
+    /// Seconds from the first to the last access.
+    pub seconds: f64,
+}
+
+/// A line.
+#[derive(Debug, Clone)]
+pub struct SharedLine {
+    /// Address of its first byte, where one process or the kernel has it; in a shared file, of the mapping that is
+    /// lowest.
+    pub address: u64,
+    /// The process whose memory it is; `None` of the kernel's and of a file that processes share.
+    pub pid: Option<i32>,
+    /// Whether it is the kernel's.
+    pub in_kernel: bool,
+    /// Path of the file, or a name in brackets: `[heap]`, `[stack]`. Foreign text.
+    pub module: Arc<str>,
+    /// All accesses.
+    pub sums: AccessSums,
+    /// 95 % interval of its share of what all contended loads cost; `None` where too few blocks of time have some.
+    pub interval: Option<Interval>,
+    /// What goes on.
+    pub verdict: LineVerdict,
+    /// Where in the line it was accessed, in order.
+    pub offsets: Vec<LineOffset>,
+    /// By offset and code, the most expensive of each offset first.
+    pub rows: Vec<LineRow>,
+    /// Threads with their accesses, the most accesses first: position in [`SharedLines::threads`].
+    pub threads: Vec<(u32, AccessSums)>,
+}
+
+/// An offset in a line.
+#[derive(Debug, Clone)]
+pub struct LineOffset {
+    /// Bytes from the first byte of the line.
+    pub offset: u32,
+    /// The variable there; `None` where no symbol table names one. Foreign text.
+    pub object: Option<Arc<str>>,
+    /// Accesses.
+    pub sums: AccessSums,
+    /// How long nine in ten contended loads took at most; `None` where fewer than ten say.
+    pub contended_p90: Option<u64>,
+}
+
+/// Accesses to an offset from one place in code.
+#[derive(Debug, Clone)]
+pub struct LineRow {
+    /// See [`LineOffset::offset`].
+    pub offset: u32,
+    /// Position in [`SharedLines::sites`].
+    pub site: u32,
+    /// Accesses.
+    pub sums: AccessSums,
+    /// Threads, in order: position in [`SharedLines::threads`].
+    pub threads: Vec<u32>,
+    /// CPUs, in order.
+    pub cpus: Vec<u32>,
+}
+
+/// What records besides samples say of memory.
+#[derive(Debug, Default)]
+struct NotedMemory {
+    areas: Areas,
+    /// Paths of files that are mapped `MAP_SHARED`.
+    shared: FxHashSet<Vec<u8>>,
+}
+
+/// `MAP_SHARED`, `MAP_SHARED_VALIDATE`.
+const MAP_SHARED: u32 = 1;
+
+impl NotedMemory {
+    fn note(&mut self, entry: &Entry<'_>) {
+        self.areas.see(&entry.record);
+        if let Record::Mmap(mmap) = &entry.record
+            && mmap.protection.is_some_and(|(_, flags)| flags & MAP_SHARED != 0)
+        {
+            self.shared.insert(mmap.path.to_vec());
+        }
+    }
+}
+
+/// For each event the period that its samples stand for, where they do not say it.
+fn periods(events: &[Event]) -> Vec<u64> {
+    let period = |event: &Event| EventFacts::from(event).fixed_period.unwrap_or(1);
+    events.iter().map(period).collect()
+}
+
+impl SharedLines {
+    /// Reads a recording. `running` is the kernel this program runs on.
+    ///
+    /// # Errors
+    /// See [`SharingError`].
+    pub fn read(
+        recording: &RecordingFile,
+        options: &Options,
+        running: &KernelIdentity,
+        symbolizer: &mut Symbolizer,
+    ) -> Result<Self, SharingError> {
+        if recording.is_stream() {
+            return Err(SharingError::Stream);
+        }
+        let mut reader = recording.reader()?;
+        if !reader.events().iter().any(Event::has_data_sources) {
+            return Err(SharingError::NoSources { path: recording.path().to_owned() });
+        }
+        let periods = periods(reader.events());
+        let mut noted = NotedMemory::default();
+        let index = reader.index_in(options.threads.max(1), options.pieces)?;
+        let access = || AccessReader::new(&options.filter, &periods);
+        let Some(index) = index else {
+            let mut before = InOrder::after(Sideband::default(), Unvisited);
+            before.read(&mut reader, |entry| noted.note(entry))?;
+            let shared = SharedFiles::new(&noted.shared, &before.state.modules);
+            let finder = || LineFinder::new(&shared, options.line_bytes);
+            let first = Ranking::new(access(), finder());
+            let mut first = InOrder::after(Sideband::default(), first);
+            first.read(&mut recording.reader()?, |_| {})?;
+            let ranked = Ranked::new(first.visitor);
+            let second = Detailing::new(access(), finder(), &ranked.numbers, ranked.blocks());
+            let mut second = InOrder::after(Sideband::default(), second);
+            second.read(&mut recording.reader()?, |_| {})?;
+            let found = second.visitor.finish();
+            let (metadata, state) = (reader.metadata(), &second.state);
+            let naming =
+                lines::Naming { state, metadata, running, symbolizer, areas: &noted.areas };
+            return Ok(lines::lines(ranked, found, naming, options.line_bytes));
+        };
+        let (passes, state) =
+            Passes::new(&mut reader, index, options.threads, |entry| noted.note(entry))?;
+        let shared = SharedFiles::new(&noted.shared, &state.modules);
+        let finder = || LineFinder::new(&shared, options.line_bytes);
+        let mut first = passes.visit(&state, || Ranking::new(access(), finder()))?.into_iter();
+        let mut ranking = first.next().unwrap_or_else(|| Ranking::new(access(), finder()));
+        first.for_each(|other| ranking.merge(other));
+        let ranked = Ranked::new(ranking);
+        let second = || Detailing::new(access(), finder(), &ranked.numbers, ranked.blocks());
+        let mut found: Option<Details> = None;
+        for one in passes.visit(&state, second)? {
+            let one = one.finish();
+            match &mut found {
+                Some(found) => found.merge(one),
+                None => found = Some(one),
+            }
+        }
+        let found = found.unwrap_or_default();
+        let metadata = reader.metadata();
+        let naming =
+            lines::Naming { state: &state, metadata, running, symbolizer, areas: &noted.areas };
+        Ok(lines::lines(ranked, found, naming, options.line_bytes))
+    }
+}
+
+/// Only who runs what is of interest.
+struct Unvisited;
+
+impl crate::timeline::visit::SampleVisitor for Unvisited {
+    const SPLITS_COUNTS: bool = false;
+
+    fn sample<L: crate::timeline::lookup::Lookup>(
+        &mut self,
+        _: &L,
+        _: L::At,
+        _: &pmuscope_perfdata::reader::scan::SampleFields<'_>,
+        _: Option<u64>,
+    ) {
+    }
+}
+
+/// Lines in the order of what they cost.
+#[derive(Debug)]
+struct Ranked {
+    keys: Vec<LineKey>,
+    numbers: FxHashMap<LineKey, u32>,
+    further: usize,
+    memory: SampledMemory,
+    clock: Clock,
+    times: Option<(u64, u64)>,
+}
+
+impl Ranked {
+    fn new(ranking: Ranking<'_>) -> Self {
+        let Ranking { lines, memory, times, .. } = ranking;
+        let mut all: Vec<(LineCost, LineKey)> =
+            lines.into_iter().map(|(key, cost)| (cost, key)).collect();
+        all.sort_unstable_by(|(a, one), (b, other)| b.cmp(a).then(one.cmp(other)));
+        let further = all.len().saturating_sub(MOST_LINES);
+        all.truncate(MOST_LINES);
+        let keys: Vec<LineKey> = all.into_iter().map(|(_, key)| key).collect();
+        let numbers = keys.iter().copied().zip(0..).collect();
+        Self { keys, numbers, further, memory, clock: Clock::of(times), times }
+    }
+
+    /// How costs are kept by time.
+    fn blocks(&self) -> (&Clock, bool) {
+        (&self.clock, self.memory.sums.cost > 0)
+    }
+}
+
+/// Looks up code.
+fn resolve<'a>(symbolizer: &'a mut Symbolizer) -> impl FnMut(&[Request<'_>]) -> Vec<Resolved> + 'a {
+    |requests| symbolizer.resolve_all(requests)
+}

@@ -1,0 +1,117 @@
+//! What accesses came to, added up.
+
+use pmuscope_perfdata::reader::{AccessClass, DataSource};
+
+/// Sampled accesses to memory, by class, with what they cost.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct AccessSums {
+    /// Samples of each class, in the order of [`AccessClass::ALL`].
+    by_class: [u64; AccessClass::ALL.len()],
+    /// Those of locked instructions, which read and write.
+    pub locked: u64,
+    /// Loads that waited for the data of an earlier store.
+    pub blocked_by_data: u64,
+    /// Loads that waited because of an address conflict.
+    pub blocked_by_address: u64,
+    /// Loads that say how long they took.
+    pub with_weight: u64,
+    /// What these took together, in the unit of the weight, mostly cycles.
+    pub weight: u64,
+    /// Contended loads ([`AccessClass::is_contended`]) that say how long they took.
+    pub contended_with_weight: u64,
+    /// What these took together.
+    pub contended_weight: u64,
+    /// The same, each times its period: an estimate for all loads that could have been sampled.
+    pub cost: u64,
+}
+
+/// One sampled access.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct MemoryAccess {
+    pub(super) class: AccessClass,
+    pub(super) source: DataSource,
+    /// How long it took; `None` where that is not recorded, and of 0: events without it write that.
+    pub(super) weight: Option<u64>,
+    pub(super) period: u64,
+}
+
+impl AccessSums {
+    pub(super) fn of(access: &MemoryAccess) -> Self {
+        let MemoryAccess { class, source, weight, period } = *access;
+        let mut sums = Self::default();
+        sums.by_class[class as usize] = 1;
+        let is = |is: bool| u64::from(is);
+        sums.locked = is(source.locked() == Some(true));
+        sums.blocked_by_data = is(source.is_blocked_by_data());
+        sums.blocked_by_address = is(source.is_blocked_by_address());
+        if let Some(weight) = weight.filter(|_| !class.is_store()) {
+            (sums.with_weight, sums.weight) = (1, weight);
+            if class.is_contended() {
+                (sums.contended_with_weight, sums.contended_weight) = (1, weight);
+                sums.cost = weight.saturating_mul(period);
+            }
+        }
+        sums
+    }
+
+    pub(super) fn add(&mut self, other: &Self) {
+        self.by_class.iter_mut().zip(other.by_class).for_each(|(sum, one)| *sum += one);
+        self.locked += other.locked;
+        self.blocked_by_data += other.blocked_by_data;
+        self.blocked_by_address += other.blocked_by_address;
+        self.with_weight += other.with_weight;
+        self.weight = self.weight.saturating_add(other.weight);
+        self.contended_with_weight += other.contended_with_weight;
+        self.contended_weight = self.contended_weight.saturating_add(other.contended_weight);
+        self.cost = self.cost.saturating_add(other.cost);
+    }
+
+    /// Samples of a class.
+    #[must_use]
+    pub fn of_class(&self, class: AccessClass) -> u64 {
+        self.by_class[class as usize]
+    }
+
+    fn sum(&self, passes: impl Fn(AccessClass) -> bool) -> u64 {
+        let of = AccessClass::ALL.into_iter().filter(|class| passes(*class));
+        of.map(|class| self.of_class(class)).sum()
+    }
+
+    /// All loads.
+    #[must_use]
+    pub fn loads(&self) -> u64 {
+        self.sum(|class| !class.is_store())
+    }
+
+    /// All stores.
+    #[must_use]
+    pub fn stores(&self) -> u64 {
+        self.sum(AccessClass::is_store)
+    }
+
+    /// Loads of lines that other cores had in their caches, modified (HITM) or, on Arm, in any state.
+    #[must_use]
+    pub fn contended(&self) -> u64 {
+        self.sum(AccessClass::is_contended)
+    }
+
+    /// Accesses that wrote: stores, and locked instructions, which PMUs report as loads.
+    #[must_use]
+    pub fn writes(&self) -> u64 {
+        self.stores() + self.locked.min(self.loads())
+    }
+
+    /// Mean latency of contended loads; `None` where none says.
+    #[must_use]
+    pub fn contended_mean(&self) -> Option<f64> {
+        let of = self.contended_with_weight;
+        (of > 0).then(|| self.contended_weight as f64 / of as f64)
+    }
+
+    /// Mean latency of all other loads; `None` where none says.
+    #[must_use]
+    pub fn other_mean(&self) -> Option<f64> {
+        let of = self.with_weight - self.contended_with_weight;
+        (of > 0).then(|| (self.weight - self.contended_weight) as f64 / of as f64)
+    }
+}

@@ -1,0 +1,226 @@
+//! Shared cache lines of simulated threads, against what is true of them.
+
+use std::path::Path;
+
+use pmuscope_perfdata::reader::RecordingFile;
+use pmuscope_perfdata::reader::scan::Pieces;
+use pmuscope_profile::Filter;
+use pmuscope_profile::hits::SharingVerdict;
+use pmuscope_profile::sharing::{Options, SharedLine, SharedLines};
+use pmuscope_symbols::{KernelIdentity, Symbolizer};
+
+use crate::sharing_file::{Access, Does, MEMORY, Pmu, Program, Simulation, example};
+
+fn read(path: &Path, threads: usize, pieces: Pieces) -> SharedLines {
+    let recording = RecordingFile::open(path).unwrap();
+    let options = Options { filter: Filter::default(), line_bytes: 64, threads, pieces };
+    let mut symbolizer = Symbolizer::new(pmuscope_symbols::Options { inlined: false });
+    SharedLines::read(&recording, &options, &KernelIdentity::default(), &mut symbolizer).unwrap()
+}
+
+fn simulated(program: &Program) -> (Simulation, SharedLines) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x.data");
+    let simulation = program.run();
+    simulation.write(program, &path);
+    (simulation, read(&path, 2, Pieces::default()))
+}
+
+/// The line of the simulation.
+fn number(line: &SharedLine) -> usize {
+    ((line.address - MEMORY) / 64) as usize
+}
+
+#[test]
+fn lines_are_ranked_and_judged_whatever_the_pmu() {
+    for pmu in [Pmu::Pebs, Pmu::Ibs, Pmu::Spe] {
+        let (simulation, found) = simulated(&example(pmu));
+        let ranking: Vec<usize> = found.lines.iter().map(number).collect();
+        assert_eq!(ranking, simulation.ranking(), "{pmu:?}");
+        let verdicts: Vec<(usize, SharingVerdict)> =
+            found.lines.iter().map(|line| (number(line), line.verdict.verdict)).collect();
+        let of = |wanted: usize| verdicts.iter().find(|(line, _)| *line == wanted).unwrap().1;
+        assert_eq!(of(0), SharingVerdict::TrueSharing, "{pmu:?}");
+        assert_eq!(of(1), SharingVerdict::FalseSharing, "{pmu:?}");
+        assert_eq!(of(2), SharingVerdict::FalseSharing, "{pmu:?}");
+        assert_eq!(found.threads.len(), 3);
+        assert_eq!(&*found.lines[0].module, "[heap]");
+    }
+}
+
+/// A line of random use, and threads that use it.
+fn random_line(random: &mut fastrand::Rng, threads: usize, line: usize) -> Vec<Access> {
+    let weight = 0.05 + random.f64();
+    let pattern = random.u8(..6);
+    let access = |thread, offset, does, share: f64| Access {
+        thread,
+        line,
+        offset,
+        does,
+        weight: weight * share,
+    };
+    let own = |thread: usize| 8 * (1 + thread as u64);
+    let each = (0..threads).flat_map(|thread| match pattern {
+        // Words of each thread.
+        0 => vec![
+            access(thread, own(thread), Does::Load, 0.5),
+            access(thread, own(thread), Does::Store, 0.5),
+        ],
+        // A counter of all.
+        1 => vec![access(thread, 0, Does::Add, 1.0)],
+        // One writes what others read.
+        2 => vec![access(thread, 0, if thread == 0 { Does::Store } else { Does::Load }, 1.0)],
+        // One writes next to what others read.
+        3 if thread == 0 => vec![access(0, 0, Does::Store, 1.0)],
+        3 => vec![access(thread, 48, Does::Load, 1.0)],
+        // A counter of all beside words of each thread.
+        4 => vec![
+            access(thread, 0, Does::Add, 0.5),
+            access(thread, own(thread), Does::Load, 0.3),
+            access(thread, own(thread), Does::Store, 0.2),
+        ],
+        // Of one thread.
+        _ if thread == 0 => vec![access(0, 0, Does::Load, 1.0), access(0, 8, Does::Store, 1.0)],
+        _ => Vec::new(),
+    });
+    each.collect()
+}
+
+fn random_program(random: &mut fastrand::Rng) -> Program {
+    let threads = random.usize(2..=6);
+    let lines = random.usize(2..=6);
+    let pmu = [Pmu::Pebs, Pmu::Ibs, Pmu::Spe][random.usize(..3)];
+    // Something that each thread does otherwise.
+    let idle = (0..threads).map(|thread| Access {
+        thread,
+        line: lines + thread,
+        offset: 0,
+        does: Does::Load,
+        weight: 0.5,
+    });
+    let used: Vec<Access> =
+        (0..lines).flat_map(|line| random_line(random, threads, line)).collect();
+    Program {
+        pmu,
+        threads,
+        cpus_per_node: random.usize(1..=threads),
+        accesses: used.into_iter().chain(idle).collect(),
+        steps: 100_000,
+        period: random.u64(8..30),
+        seed: random.u64(..),
+    }
+}
+
+fn verdict_of(share: f64) -> SharingVerdict {
+    match share {
+        _ if share >= 0.95 => SharingVerdict::FalseSharing,
+        _ if share <= 0.05 => SharingVerdict::TrueSharing,
+        _ => SharingVerdict::Both,
+    }
+}
+
+/// What came of random programs.
+#[derive(Debug, Default)]
+struct Tally {
+    programs: u64,
+    /// The line that costs most is the first, or the first one costs 90% of that at least.
+    first: u64,
+    /// Lines with a verdict, and those with the right one.
+    judged: u64,
+    right: u64,
+    /// Lines with bounds of the gain, and those whose loads due to neighbors took no more, within 3 standard errors.
+    bounds: u64,
+    held: u64,
+    /// Intervals of shares, and those that hold the share of a run 20 times as long.
+    intervals: u64,
+    covered: u64,
+}
+
+impl Tally {
+    fn add(&mut self, program: &Program) {
+        let (simulation, found) = simulated(program);
+        let ranking = simulation.ranking();
+        let Some(&costliest) = ranking.first() else { return };
+        self.programs += 1;
+        let cost = |line: usize| simulation.truth[line].cost;
+        let first = found.lines.first().map(number);
+        self.first += u64::from(first.is_some_and(|line| cost(line) >= 0.9 * cost(costliest)));
+        let all: f64 = simulation.truth.iter().map(|truth| truth.cost).sum();
+        let sampled = found.memory.sums.cost as f64;
+        let long = Program { steps: 20 * program.steps, seed: program.seed ^ 1, ..program.clone() };
+        let long = long.run();
+        let of_long: f64 = long.truth.iter().map(|truth| truth.cost).sum();
+        for line in &found.lines {
+            let number = number(line);
+            let truth = &simulation.truth[number];
+            if line.verdict.verdict != SharingVerdict::NotEnough {
+                let expected = verdict_of(truth.by_neighbors as f64 / truth.contended as f64);
+                self.judged += 1;
+                self.right += u64::from(line.verdict.verdict == expected);
+            }
+            if line.verdict.verdict == SharingVerdict::FalseSharing {
+                let n = line.sums.contended() as f64;
+                let bound = line.verdict.false_cost as f64 / sampled;
+                self.bounds += 1;
+                let least = truth.neighbors_cost / all * (1.0 - 3.0 / n.sqrt());
+                self.held += u64::from(bound >= least);
+            }
+            if let Some(interval) = line.interval {
+                self.intervals += 1;
+                self.covered += u64::from(interval.contains(long.truth[number].cost / of_long));
+            }
+        }
+    }
+
+    /// Of a random program each.
+    fn of(programs: u64, seed: u64) -> Self {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut tally = Self::default();
+        (0..programs).for_each(|_| tally.add(&random_program(&mut random)));
+        eprintln!("{tally:?}");
+        tally
+    }
+}
+
+#[test]
+fn random_programs_are_judged_right() {
+    let tally = Tally::of(40, 5);
+    assert!(tally.programs >= 38 && tally.judged >= 80, "{tally:?}");
+    assert!(tally.first * 100 >= tally.programs * 95, "{tally:?}");
+    assert!(tally.right * 100 >= tally.judged * 95, "{tally:?}");
+    assert_eq!(tally.held, tally.bounds, "{tally:?}");
+}
+
+#[test]
+fn full_a_thousand_random_programs_are_judged_right_and_intervals_cover() {
+    if std::env::var_os("PMUSCOPE_FULL").is_none() {
+        return eprintln!("skipped: PMUSCOPE_FULL is not set");
+    }
+    let tally = Tally::of(1000, 7);
+    assert!(tally.first * 100 >= tally.programs * 95, "{tally:?}");
+    assert!(tally.right * 100 >= tally.judged * 95, "{tally:?}");
+    assert!(tally.held * 1000 >= tally.bounds * 995, "{tally:?}");
+    let coverage = tally.covered as f64 / tally.intervals as f64;
+    assert!((0.93..=0.97).contains(&coverage), "{coverage} {tally:?}");
+}
+
+/// One thread or several, in pieces of any size, or in order: the same.
+#[test]
+fn all_ways_of_reading_agree() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x.data");
+    let program = Program { steps: 60_000, ..example(Pmu::Pebs) };
+    program.run().write(&program, &path);
+    let shown =
+        |found: &SharedLines| format!("{:?}", (&found.lines, &found.memory, &found.threads));
+    let whole = read(&path, 1, Pieces::default());
+    let whole_lines: Vec<_> = whole.lines.iter().map(|line| format!("{line:?}")).collect();
+    assert!(whole.lines.len() == 3 && shown(&whole).contains("FalseSharing"));
+    for threads in [2, 7] {
+        let pieces = Pieces { part: 30_000, chunk: 10_000, ..Pieces::default() };
+        let found = read(&path, threads, pieces);
+        let lines: Vec<_> = found.lines.iter().map(|line| format!("{line:?}")).collect();
+        assert_eq!(lines, whole_lines, "{threads} threads");
+        assert_eq!(found.memory, whole.memory);
+    }
+}

@@ -1,0 +1,398 @@
+//! Recordings of loads and stores as PMUs sample them, of simulated threads whose sharing is known. It shares nothing with
+//! what reads them.
+//!
+//! ```text
+//!  threads, one per CPU ── pick accesses at random ─► lines: who has them, modified or not, and which bytes were
+//!                                                     written since a CPU had the line last
+//!                                                        │ where a load finds its data, how long that takes
+//!                                                        ▼
+//!                                      the truth, and one access in N as a sample of PEBS, IBS or SPE
+//! ```
+
+#![allow(clippy::unwrap_used, dead_code)] // tests of several crates use different parts
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use pmuscope_abi::record::{RecordBuilder, kind, misc};
+use pmuscope_abi::{Attr, AttrFlags, SampleType, event_type};
+use pmuscope_perfdata::writer::{Features, FileEvent, NodeEntry, closing, front};
+
+/// The process; its threads follow.
+pub(crate) const PID: u32 = 4000;
+/// The clock at the start, nanoseconds.
+const START: u64 = 7_000_000_000;
+/// Where the program and its memory are.
+pub(crate) const CODE: u64 = 0x40_1000;
+pub(crate) const MEMORY: u64 = 0x5555_0000_0000;
+/// Cycles that loads take: first-level cache, last-level cache, another core's, one of another node.
+const LATENCY: [f64; 4] = [5.0, 50.0, 90.0, 220.0];
+
+/// What a PMU samples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pmu {
+    /// Loads that took 30 cycles or longer, and stores by another event, as Intel has it.
+    Pebs,
+    /// All operations, half of which are no accesses; of stores it is not known where they go.
+    Ibs,
+    /// All loads and stores; whether another cache had modified a line is not known.
+    Spe,
+}
+
+/// What an access does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Does {
+    Load,
+    Store,
+    /// A locked instruction: loads and stores.
+    Add,
+}
+
+/// Accesses of a thread to some bytes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Access {
+    pub(crate) thread: usize,
+    pub(crate) line: usize,
+    pub(crate) offset: u64,
+    pub(crate) does: Does,
+    /// How often, compared with the thread's others.
+    pub(crate) weight: f64,
+}
+
+/// A program and how it is sampled.
+#[derive(Debug, Clone)]
+pub(crate) struct Program {
+    pub(crate) pmu: Pmu,
+    pub(crate) threads: usize,
+    pub(crate) cpus_per_node: usize,
+    pub(crate) accesses: Vec<Access>,
+    /// Accesses of all threads, and one in how many is a sample.
+    pub(crate) steps: u64,
+    pub(crate) period: u64,
+    pub(crate) seed: u64,
+}
+
+/// What is true of a line.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Truth {
+    /// Loads that found the line modified by another CPU, and what they took, cycles.
+    pub(crate) contended: u64,
+    pub(crate) cost: f64,
+    /// Of them, those of bytes that no other CPU had written since this one had the line.
+    pub(crate) by_neighbors: u64,
+    pub(crate) neighbors_cost: f64,
+}
+
+/// A sample.
+#[derive(Debug, Clone, Copy)]
+struct Sample {
+    event: u64,
+    thread: usize,
+    time: u64,
+    ip: u64,
+    address: u64,
+    weight: u64,
+    source: u64,
+}
+
+/// State of a line.
+#[derive(Debug, Clone, Default)]
+struct Line {
+    /// The CPU that has it modified.
+    owner: Option<usize>,
+    /// CPUs that have it.
+    sharers: Vec<bool>,
+    /// By CPU: offsets that others wrote since it had the line.
+    written: Vec<Vec<u64>>,
+}
+
+/// Where a load found its data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum From {
+    Own,
+    LastLevel,
+    Core,
+    Node,
+}
+
+/// Runs a program; samples if asked for.
+pub(crate) struct Simulation {
+    pub(crate) truth: Vec<Truth>,
+    samples: Vec<Sample>,
+}
+
+impl Program {
+    pub(crate) fn lines(&self) -> usize {
+        self.accesses.iter().map(|access| access.line + 1).max().unwrap_or(0)
+    }
+
+    fn node(&self, cpu: usize) -> usize {
+        cpu / self.cpus_per_node
+    }
+
+    pub(crate) fn run(&self) -> Simulation {
+        let mut random = fastrand::Rng::with_seed(self.seed);
+        let of_thread: Vec<Vec<usize>> = (0..self.threads)
+            .map(|thread| {
+                let all = 0..self.accesses.len();
+                all.filter(|&at| self.accesses[at].thread == thread).collect()
+            })
+            .collect();
+        let empty = Line {
+            owner: None,
+            sharers: vec![false; self.threads],
+            written: vec![Vec::new(); self.threads],
+        };
+        let mut lines = vec![empty; self.lines()];
+        let mut out =
+            Simulation { truth: vec![Truth::default(); lines.len()], samples: Vec::new() };
+        let (mut until, mut until_store) = (self.period / 2, self.period / 3);
+        for step in 0..self.steps {
+            let thread = random.usize(..self.threads);
+            let Some(at) = pick(&mut random, &of_thread[thread], &self.accesses) else { continue };
+            let access = self.accesses[at];
+            let line = &mut lines[access.line];
+            let from = self.load(line, thread);
+            let is_false = !line.written[thread].contains(&access.offset);
+            let spread = 0.7 + 0.3 * -f64::ln(1.0 - random.f64());
+            let took = (LATENCY[from as usize] * spread).max(4.0);
+            let stored_at_once = line.owner == Some(thread);
+            line.access(thread, &access);
+            let does_load = access.does != Does::Store;
+            if does_load && matches!(from, From::Core | From::Node) {
+                let truth = &mut out.truth[access.line];
+                truth.contended += 1;
+                truth.cost += took;
+                truth.by_neighbors += u64::from(is_false);
+                truth.neighbors_cost += if is_false { took } else { 0.0 };
+            }
+            let counter = match (self.pmu, does_load) {
+                (Pmu::Pebs, true) if took < 30.0 => continue,
+                (Pmu::Pebs, false) => &mut until_store,
+                _ => &mut until,
+            };
+            *counter -= 1;
+            if *counter > 0 {
+                continue;
+            }
+            *counter = random.u64(self.period / 2 + 1..=self.period * 3 / 2);
+            let time = START + step * 1000 + random.u64(..900);
+            // IBS picks another operation as often.
+            let is_access = self.pmu != Pmu::Ibs || random.bool();
+            out.samples.push(Sample {
+                event: u64::from(self.pmu == Pmu::Pebs && !does_load),
+                thread,
+                time,
+                ip: CODE + 16 * at as u64,
+                address: if is_access {
+                    MEMORY + 64 * access.line as u64 + access.offset
+                } else {
+                    0
+                },
+                weight: if is_access && does_load { took as u64 } else { 0 },
+                source: if is_access { self.source(access.does, from, stored_at_once) } else { 1 },
+            });
+        }
+        out
+    }
+
+    fn load(&self, line: &Line, thread: usize) -> From {
+        match line.owner {
+            _ if line.sharers[thread] => From::Own,
+            Some(owner) if self.node(owner) == self.node(thread) => From::Core,
+            Some(_) => From::Node,
+            None => From::LastLevel,
+        }
+    }
+
+    /// The word that the kernel makes of it: see `union perf_mem_data_src`.
+    fn source(&self, does: Does, from: From, is_own: bool) -> u64 {
+        let locked = if does == Does::Add { 2 << 24 } else { 0 };
+        if does == Does::Store {
+            return 4 | match (self.pmu, is_own) {
+                (Pmu::Pebs, true) => (2 | 8) << 5,
+                (Pmu::Pebs, false) => (4 | 8) << 5,
+                _ => 1 << 5,
+            };
+        }
+        let of = |level: u64, number: u64| (2 | level) << 5 | number << 33;
+        let hitm = 16 << 19;
+        let load = match (self.pmu, from) {
+            (_, From::Own) => of(8, 1),
+            (_, From::LastLevel) => of(0x40, 3) | 2 << 19,
+            (Pmu::Pebs, From::Core) => of(0x40, 3) | hitm,
+            (Pmu::Pebs, From::Node) => of(0x400, 0xb) | hitm | 1 << 37,
+            // Another core of the node: its level and the remote bit are set, too.
+            (Pmu::Ibs, From::Core) => of(0x400, 0xb) | hitm | 1 << 37 | 1 << 43,
+            (Pmu::Ibs, From::Node) => of(0x800, 0xb) | hitm | 1 << 37 | 2 << 43,
+            (Pmu::Spe, From::Core) => of(0x40, 3) | 2 << 38,
+            (Pmu::Spe, From::Node) => 1 << 5 | 0xb << 33 | 1 << 37 | 2 << 38,
+        };
+        2 | load | locked
+    }
+}
+
+fn pick(random: &mut fastrand::Rng, of: &[usize], accesses: &[Access]) -> Option<usize> {
+    let all: f64 = of.iter().map(|&at| accesses[at].weight).sum();
+    let mut left = random.f64() * all;
+    of.iter().copied().find(|&at| {
+        left -= accesses[at].weight;
+        left < 0.0
+    })
+}
+
+impl Line {
+    fn access(&mut self, thread: usize, access: &Access) {
+        let stores = access.does != Does::Load;
+        if !self.sharers[thread] || stores {
+            self.written[thread].clear();
+        }
+        if stores {
+            self.sharers.fill(false);
+            self.owner = Some(thread);
+            for (other, written) in self.written.iter_mut().enumerate() {
+                if other != thread && !written.contains(&access.offset) {
+                    written.push(access.offset);
+                }
+            }
+        } else if self.owner != Some(thread) {
+            self.owner = None;
+        }
+        self.sharers[thread] = true;
+    }
+}
+
+fn sample_type() -> SampleType {
+    SampleType::IDENTIFIER
+        | SampleType::IP
+        | SampleType::TID
+        | SampleType::TIME
+        | SampleType::ADDR
+        | SampleType::CPU
+        | SampleType::PERIOD
+        | SampleType::WEIGHT
+        | SampleType::DATA_SRC
+}
+
+fn events(program: &Program) -> Vec<FileEvent> {
+    let event = |name: &str, config: u64, id: u64| FileEvent {
+        attr: Attr {
+            event_type: event_type::RAW,
+            config,
+            sample: program.period,
+            sample_type: sample_type(),
+            flags: AttrFlags::SAMPLE_ID_ALL,
+            ..Attr::default()
+        },
+        name: name.into(),
+        ids: vec![id],
+    };
+    match program.pmu {
+        Pmu::Pebs => {
+            vec![event("mem-loads", 0x1cd, 1), event("mem-stores", 0x82d0, 2)]
+        }
+        Pmu::Ibs => vec![event("ibs_op", 0, 1)],
+        Pmu::Spe => vec![event("arm_spe", 0, 1)],
+    }
+}
+
+impl Simulation {
+    pub(crate) fn samples(&self) -> usize {
+        self.samples.len()
+    }
+
+    /// Writes what was sampled.
+    pub(crate) fn write(&self, program: &Program, path: &Path) {
+        let events = events(program);
+        let mut data = Vec::new();
+        begin(program, &mut data);
+        let mut samples = self.samples.clone();
+        samples.sort_by_key(|sample| sample.time);
+        for Sample { event, thread, time, ip, address, weight, source } in samples {
+            let (tid, cpu) = (PID + thread as u32, thread as u32);
+            let builder = RecordBuilder::new(&mut data, kind::SAMPLE, misc::USER).u64(event + 1);
+            let builder = builder.u64(ip).u32(PID).u32(tid).u64(time).u64(address);
+            let builder = builder.u32(cpu).u32(0).u64(program.period);
+            builder.u64(weight).u64(source).finish();
+        }
+        let nodes = program.threads.div_ceil(program.cpus_per_node);
+        let node = |id: usize| {
+            let first = id * program.cpus_per_node;
+            let last = (first + program.cpus_per_node).min(program.threads) - 1;
+            let cpus = format!("{first}-{last}");
+            NodeEntry { id: id as u32, total_kib: 1 << 20, free_kib: 1 << 19, cpus }
+        };
+        let features = Features {
+            arch: Some("x86_64".into()),
+            cpus: Some((program.threads as u32, program.threads as u32)),
+            nodes: (0..nodes).map(node).collect(),
+            ..Features::default()
+        };
+        let mut file = front(&events);
+        let start = file.len() as u64;
+        file.extend_from_slice(&data);
+        let end = closing(&events, &features, start, data.len() as u64);
+        file.extend_from_slice(&end.tail);
+        file[..end.header.len()].copy_from_slice(&end.header);
+        std::fs::write(path, file).unwrap();
+    }
+
+    /// Costs of lines, the largest first.
+    pub(crate) fn ranking(&self) -> Vec<usize> {
+        let mut lines: Vec<usize> = (0..self.truth.len()).collect();
+        lines.retain(|&line| self.truth[line].contended > 0);
+        lines.sort_by(|&a, &b| self.truth[b].cost.total_cmp(&self.truth[a].cost));
+        lines
+    }
+}
+
+/// Who ran, and what was mapped.
+fn begin(program: &Program, data: &mut Vec<u8>) {
+    let trailer = |tid: u32| {
+        let own = u64::from(PID) | u64::from(tid) << 32;
+        [own, START - 1, 0, 1].map(u64::to_ne_bytes).concat()
+    };
+    for thread in 0..program.threads as u32 {
+        let tid = PID + thread;
+        if thread > 0 {
+            let fork = RecordBuilder::new(data, kind::FORK, 0).u32(PID).u32(PID);
+            fork.u32(tid).u32(PID).u64(START - 1).bytes(&trailer(tid)).finish();
+        }
+        let name = if thread == 0 { "main".to_owned() } else { format!("worker-{thread}") };
+        let comm = RecordBuilder::new(data, kind::COMM, 0).u32(PID).u32(tid);
+        comm.name(name.as_bytes()).bytes(&trailer(tid)).finish();
+    }
+    let mut map = |start: u64, length: u64, bits: u16, protection: u32, inode: u64, path: &str| {
+        let map = RecordBuilder::new(data, kind::MMAP2, misc::USER | bits).u32(PID).u32(PID);
+        let map = map.u64(start).u64(length).u64(0).u32(8).u32(1).u64(inode).u64(0);
+        // MAP_PRIVATE.
+        map.u32(protection).u32(2).name(path.as_bytes()).bytes(&trailer(PID)).finish();
+    };
+    map(CODE & !0xfff, 0x10_0000, 0, 5, 77, "/nowhere/program");
+    map(MEMORY, 0x10_0000, misc::MMAP_DATA, 3, 0, "[heap]");
+}
+
+/// Truth by the verdict that follows from it: share of loads due to neighbors.
+pub(crate) fn false_shares(simulation: &Simulation) -> BTreeMap<usize, f64> {
+    let lines = simulation.truth.iter().enumerate().filter(|(_, truth)| truth.contended > 0);
+    lines.map(|(line, truth)| (line, truth.by_neighbors as f64 / truth.contended as f64)).collect()
+}
+
+/// Three threads on two nodes: a counter that all add to, counters of each thread in one line, a word that nobody writes
+/// beside one that thread 0 writes, and words of one thread.
+pub(crate) fn example(pmu: Pmu) -> Program {
+    let access = |thread, line, offset, does, weight| Access { thread, line, offset, does, weight };
+    let mut accesses = Vec::new();
+    for thread in 0..3 {
+        accesses.extend([
+            access(thread, 0, 8, Does::Add, 0.5),
+            access(thread, 1, 8 * thread as u64, Does::Load, 0.3),
+            access(thread, 1, 8 * thread as u64, Does::Store, 0.3),
+            access(thread, 3, 0, Does::Load, if thread == 2 { 1.0 } else { 0.0 }),
+            access(thread, 3, 8, Does::Store, if thread == 2 { 1.0 } else { 0.0 }),
+        ]);
+        let does = if thread == 0 { Does::Store } else { Does::Load };
+        accesses.push(access(thread, 2, if thread == 0 { 0 } else { 40 }, does, 0.1));
+    }
+    Program { pmu, threads: 3, cpus_per_node: 2, accesses, steps: 400_000, period: 50, seed: 1 }
+}

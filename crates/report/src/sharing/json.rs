@@ -1,0 +1,67 @@
+//! The same for programs: the result of `pmuscope/sharing/1`.
+
+use pmuscope_profile::sharing::SharedLine;
+use serde::Serialize;
+
+use super::{SharingView, sheets};
+use crate::recording::Head;
+use crate::sheet::{Sheet, SheetObject};
+
+/// Shared lines of a recording.
+#[derive(Debug, Serialize)]
+pub(super) struct SharingReport<'a> {
+    recording: Head<'a>,
+    line_bytes: u32,
+    seconds: f64,
+    samples: u64,
+    accesses: u64,
+    accesses_without_address: u64,
+    loads: u64,
+    stores: u64,
+    contended: u64,
+    cost: u64,
+    contended_cycles: Option<f64>,
+    other_cycles: Option<f64>,
+    lines: Vec<LineOut<'a>>,
+    lines_left_out: usize,
+    nothing: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct LineOut<'a> {
+    #[serde(flatten)]
+    line: SheetObject<'a>,
+    offsets: Sheet<'a>,
+    rows: Sheet<'a>,
+    threads: Sheet<'a>,
+}
+
+impl<'a> SharingReport<'a> {
+    pub(super) fn new(view: &SharingView<'a>) -> Self {
+        let (found, memory) = (view.found, &view.found.memory);
+        let (shown, all) = view.shown();
+        let line = |line: &'a SharedLine| LineOut {
+            line: SheetObject(sheets::lines(*view, std::slice::from_ref(line), 1)),
+            offsets: sheets::offsets(*view, line),
+            rows: sheets::rows(view, line),
+            threads: sheets::threads(*view, line),
+        };
+        Self {
+            recording: Head::new(view.view.profile, view.view.file),
+            line_bytes: found.line_bytes,
+            seconds: found.seconds,
+            samples: memory.samples,
+            accesses: memory.accesses,
+            accesses_without_address: memory.without_address,
+            loads: memory.sums.loads(),
+            stores: memory.sums.stores(),
+            contended: memory.sums.contended(),
+            cost: memory.sums.cost,
+            contended_cycles: memory.sums.contended_mean(),
+            other_cycles: memory.sums.other_mean(),
+            lines: shown.iter().map(line).collect(),
+            lines_left_out: all - shown.len() + found.further_lines,
+            nothing: view.nothing(),
+        }
+    }
+}

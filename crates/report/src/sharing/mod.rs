@@ -1,0 +1,112 @@
+//! Shared cache lines: which ones, who accesses which bytes from where, whether that is true or false sharing.
+
+mod json;
+mod parts;
+mod sheets;
+#[cfg(test)]
+mod tests;
+mod words;
+
+use std::collections::BTreeMap;
+
+use pmuscope_profile::sharing::{SharedLine, SharedLines};
+use serde::Serialize;
+
+use crate::document::RecordingView;
+use crate::html::{PageFrame, Summary};
+use crate::recording::{head_text, push_wrapped, warnings_text};
+use crate::report::Report;
+use crate::section::sections_html;
+use crate::sheet::{Separator, delimited_by};
+use crate::{Style, title};
+
+use json::SharingReport;
+
+/// The schema of the JSON.
+const SHARING_SCHEMA: &str = "pmuscope/sharing/1";
+
+/// What is shown of shared cache lines.
+#[derive(Debug, Clone, Copy)]
+pub struct SharingView<'a> {
+    /// What was found.
+    pub found: &'a SharedLines,
+    /// What it was found in; its limits are those of the table of lines.
+    pub view: RecordingView<'a>,
+    /// NUMA nodes of CPUs; empty where the recording does not say.
+    pub nodes: &'a BTreeMap<u32, u32>,
+    /// Lines that are shown offset by offset.
+    pub detailed: usize,
+}
+
+impl<'a> SharingView<'a> {
+    /// Share of a line in what all contended loads cost: of their number, where none says how long it took.
+    fn share(&self, line: &SharedLine) -> f64 {
+        let all = &self.found.memory.sums;
+        match all.cost {
+            0 => line.sums.contended() as f64 / all.contended().max(1) as f64,
+            all => line.sums.cost as f64 / all as f64,
+        }
+    }
+
+    /// The lines to show, and all that are large enough.
+    fn shown(&self) -> (&'a [SharedLine], usize) {
+        let (lines, limits) = (&self.found.lines, self.view.limits);
+        let large = lines.iter().take_while(|line| self.share(line) >= limits.share).count();
+        (&lines[..limits.rows.map_or(large, |most| most.min(large))], lines.len())
+    }
+
+    /// NUMA nodes of CPUs, in order; `None` where the recording does not say.
+    fn nodes(&self, cpus: &[u32]) -> Option<Vec<u32>> {
+        let mut nodes: Vec<u32> =
+            cpus.iter().map(|cpu| self.nodes.get(cpu).copied()).collect::<Option<_>>()?;
+        nodes.sort_unstable();
+        nodes.dedup();
+        (!nodes.is_empty()).then_some(nodes)
+    }
+
+    /// Why there are no lines, and what to type; `None` where there are.
+    #[must_use]
+    pub fn nothing(&self) -> Option<String> {
+        words::nothing(self.found)
+    }
+}
+
+impl Report for SharingView<'_> {
+    fn schema(&self) -> &'static str {
+        SHARING_SCHEMA
+    }
+
+    fn text(&self, style: &Style) -> String {
+        let mut out = head_text(self.view.profile, self.view.file, style);
+        push_wrapped(&mut out, &words::summary(self), style);
+        match self.nothing() {
+            Some(why) => {
+                out.push('\n');
+                push_wrapped(&mut out, &why, style);
+            }
+            None => self.parts().iter().for_each(|part| part.push_text(&mut out, style)),
+        }
+        out.push_str(&warnings_text(self.view.profile, style));
+        out
+    }
+
+    fn json(&self) -> impl Serialize {
+        SharingReport::new(self)
+    }
+
+    fn delimited(&self, separator: Separator) -> Option<String> {
+        let lines = self.shown().0;
+        let names: Vec<String> = lines.iter().map(words::address).collect();
+        let each = names.iter().zip(lines);
+        let sheets = each.map(|(name, line)| (&name[..], sheets::rows(self, line)));
+        Some(delimited_by("line", &sheets.collect::<Vec<_>>(), separator))
+    }
+
+    fn page(&self, commit: &str) -> Option<String> {
+        let mut summary = Summary::new(self.view.profile, self.view.file);
+        summary.title =
+            title::about_profile(self.view.profile, "Shared cache lines", self.view.file);
+        let body = sections_html(&self.parts());
+        Some(PageFrame { schema: SHARING_SCHEMA, commit }.page(&summary, &body))
+    }
+}

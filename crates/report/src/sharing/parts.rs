@@ -1,0 +1,43 @@
+//! The parts of the result: the lines, then each of the first ones by offset.
+
+use pmuscope_profile::hits::SharingVerdict;
+use pmuscope_profile::sharing::SharedLine;
+
+use super::{SharingView, sheets, words};
+use crate::section::Section;
+use crate::watch::{consequence, verdict};
+
+impl<'a> SharingView<'a> {
+    pub(super) fn parts(&self) -> Vec<Section<'a>> {
+        if let Some(nothing) = self.nothing() {
+            return vec![Section::new("", "Shared cache lines").line(Some(nothing))];
+        }
+        let (lines, all) = self.shown();
+        let table = Section::new("lines", "Shared cache lines")
+            .about("Share: of the latency of all contended loads; cycles: their mean latency.")
+            .bare()
+            .sheet(sheets::lines(*self, lines, all).limited_by(self.view.limits));
+        let detailed = lines.iter().take(self.detailed).enumerate();
+        let detailed = detailed.map(|(at, line)| line_part(*self, at, line));
+        std::iter::once(table).chain(detailed).collect()
+    }
+}
+
+fn line_part<'a>(view: SharingView<'a>, at: usize, line: &'a SharedLine) -> Section<'a> {
+    let of = line.verdict.verdict;
+    let title = format!(
+        "cache line {}{}, {}: {}",
+        words::address(line),
+        words::owner(line),
+        words::object(line),
+        verdict(of)
+    );
+    let is_bad = matches!(of, SharingVerdict::FalseSharing | SharingVerdict::Both);
+    Section::new(if at == 0 { "offsets" } else { "" }, title)
+        .linked_as("Lines by offset")
+        .which_worries(is_bad)
+        .line(Some(words::evidence(&view, line)))
+        .line(Some(consequence(of).to_owned()))
+        .line(words::bound(&view, line))
+        .sheet(sheets::rows(&view, line))
+}

@@ -1,0 +1,178 @@
+//! The tables of shared lines: their fields, for all forms.
+
+use pmuscope_perfdata::reader::AccessClass;
+use pmuscope_profile::hits::Thread;
+use pmuscope_profile::sharing::{AccessSums, LineOffset, LineRow, SharedLine};
+use serde_json::json;
+
+use super::SharingView;
+use super::words::{self, contended_word, remote};
+use crate::sheet::{Field, NAME, Sheet};
+use crate::watch::{place, verdict, verdict_word};
+
+/// A row per line.
+pub(super) fn lines<'a>(view: SharingView<'a>, lines: &'a [SharedLine], all: usize) -> Sheet<'a> {
+    let mut fields = vec![
+        Field::share("share", move |row: &SharedLine| (view.share(row), row.interval)),
+        Field::address("address", |row: &SharedLine| Some(row.address)).head("line"),
+        Field::text("object", |row: &SharedLine| Some(words::object(row)))
+            .wanted(NAME)
+            .for_people(),
+        Field::text("verdict", |row: &SharedLine| Some(verdict(row.verdict.verdict)))
+            .rigid()
+            .for_people(),
+    ];
+    fields.extend(line_facts());
+    fields.extend(sums(view, |row: &SharedLine| &row.sums));
+    fields.push(
+        Field::count("threads", |row: &SharedLine| row.threads.len() as u64)
+            .optional(5)
+            .for_people(),
+    );
+    Sheet::new(fields, lines, all)
+}
+
+/// What programs get of a line in other fields.
+fn line_facts<'a>() -> Vec<Field<'a, SharedLine>> {
+    let estimate = |row: &SharedLine| Some((row.verdict.false_share?, row.verdict.interval));
+    vec![
+        Field::text("verdict", |row: &SharedLine| Some(verdict_word(row.verdict.verdict)))
+            .for_programs(),
+        Field::estimate("false_share", estimate).for_programs(),
+        Field::count("false_cost", |row: &SharedLine| row.verdict.false_cost).for_programs(),
+        Field::flag("sees_writes", |row: &SharedLine| row.verdict.sees_writes).for_programs(),
+        Field::id("pid", |row: &SharedLine| row.pid).for_programs(),
+        Field::flag("in_kernel", |row: &SharedLine| row.in_kernel).for_programs(),
+        Field::text("module", |row: &'a SharedLine| Some(&*row.module)).for_programs(),
+    ]
+}
+
+/// What accesses came to.
+fn sums<'a, R: 'a>(
+    view: SharingView<'a>,
+    of: impl Fn(&'a R) -> &'a AccessSums + Copy + 'a,
+) -> Vec<Field<'a, R>> {
+    use AccessClass as Class;
+    let contended = contended_word(view.found);
+    let class = move |key: &'static str, class: AccessClass| {
+        Field::count(key, move |row: &'a R| of(row).of_class(class)).for_programs()
+    };
+    vec![
+        Field::count("contended", move |row| of(row).contended()).head(contended),
+        Field::count("remote", move |row| remote(of(row))).optional(3).for_people(),
+        Field::number("contended_cycles", move |row| of(row).contended_mean()).head("cycles"),
+        Field::count("contended_weighted", move |row| of(row).contended_with_weight).for_programs(),
+        Field::count("cost", move |row| of(row).cost).for_programs(),
+        Field::count("loads", move |row| of(row).loads()).optional(4),
+        Field::count("stores", move |row| of(row).stores()),
+        Field::count("locked", move |row| of(row).locked).for_programs(),
+        class("local_hitm", Class::LoadLocalHitm),
+        class("remote_hitm", Class::LoadRemoteHitm),
+        class("local_peer", Class::LoadLocalPeer),
+        class("remote_peer", Class::LoadRemotePeer),
+        class("load_l1", Class::LoadL1),
+        class("load_fill_buffer", Class::LoadFillBuffer),
+        class("load_l2", Class::LoadL2),
+        class("load_l3", Class::LoadL3),
+        class("load_remote_cache", Class::LoadRemoteCache),
+        class("load_local_memory", Class::LoadLocalMemory),
+        class("load_remote_memory", Class::LoadRemoteMemory),
+        class("store_l1_hit", Class::StoreL1Hit),
+        class("store_l1_miss", Class::StoreL1Miss),
+        Field::number("other_cycles", move |row| of(row).other_mean()).for_programs(),
+    ]
+}
+
+/// A row per offset and place in code.
+pub(super) fn rows<'a>(view: &SharingView<'a>, line: &'a SharedLine) -> Sheet<'a> {
+    let view = *view;
+    let found = view.found;
+    let offset = move |row: &LineRow| line.offsets.iter().find(|one| one.offset == row.offset);
+    let has_objects = line.offsets.iter().any(|offset| offset.object.is_some());
+    let most = line.rows.iter().map(|row| row.sums.contended()).max().unwrap_or(0).max(1);
+    let mut fields = vec![
+        Field::count("offset", |row: &LineRow| u64::from(row.offset)),
+        Field::text("object", move |row: &LineRow| offset(row)?.object.as_deref())
+            .optional(7)
+            .only_if_measured(),
+    ];
+    let mut of_sums = sums(view, |row: &LineRow| &row.sums);
+    // Where the line is hot.
+    of_sums[0] = Field::count("contended", |row: &LineRow| row.sums.contended())
+        .head(contended_word(found))
+        .shaded(move |row: &LineRow| row.sums.contended() as f64 / most as f64);
+    fields.extend(of_sums);
+    fields.extend([
+        Field::count("threads", |row: &LineRow| row.threads.len() as u64).optional(5).for_people(),
+        Field::text("cpus", |row: &LineRow| Some(words::ranges(&row.cpus)))
+            .head("CPUs")
+            .rigid()
+            .optional(6)
+            .for_people(),
+        Field::text("nodes", move |row: &LineRow| Some(words::ranges(&view.nodes(&row.cpus)?)))
+            .rigid()
+            .optional(8)
+            .only_if_measured()
+            .for_people(),
+        Field::text("code", move |row: &LineRow| Some(place(found.sites.get(row.site as usize))))
+            .wanted(NAME)
+            .for_people(),
+    ]);
+    fields.extend(site_fields(view));
+    if !has_objects {
+        fields.remove(1);
+        fields.insert(1, Field::text("object", |_: &LineRow| None::<&str>).for_programs());
+    }
+    Sheet::new(fields, &line.rows, line.rows.len()).by_another_order()
+}
+
+/// Code, threads and CPUs for programs.
+fn site_fields<'a>(view: SharingView<'a>) -> Vec<Field<'a, LineRow>> {
+    let found = view.found;
+    let site = move |row: &LineRow| found.sites.get(row.site as usize);
+    let line = move |row: &LineRow| site(row)?.line.as_ref();
+    let thread = move |at: &u32| found.threads.get(*at as usize).map(thread_json);
+    vec![
+        Field::text("function", move |row: &LineRow| site(row)?.function.as_deref()).for_programs(),
+        Field::text("inlined_into", move |row: &LineRow| site(row)?.inlined_into.as_deref())
+            .for_programs(),
+        Field::text("module", move |row: &LineRow| Some(&*site(row)?.module)).for_programs(),
+        Field::address("code_address", move |row: &LineRow| site(row)?.address).for_programs(),
+        Field::text("file", move |row: &LineRow| Some(&*line(row)?.file)).for_programs(),
+        Field::count("line", move |row: &LineRow| Some(u64::from(line(row)?.number?)))
+            .column("source_line")
+            .for_programs(),
+        Field::json("threads", move |row: &LineRow| {
+            row.threads.iter().filter_map(thread).collect()
+        }),
+        Field::json("cpus", |row: &LineRow| json!(row.cpus)),
+        Field::json("nodes", move |row: &LineRow| json!(view.nodes(&row.cpus))),
+    ]
+}
+
+pub(super) fn thread_json(thread: &Thread) -> serde_json::Value {
+    json!({"pid": thread.pid, "tid": thread.tid, "command": &*thread.command})
+}
+
+/// A row per offset, for programs.
+pub(super) fn offsets<'a>(view: SharingView<'a>, line: &'a SharedLine) -> Sheet<'a> {
+    let mut fields = vec![
+        Field::count("offset", |row: &LineOffset| u64::from(row.offset)),
+        Field::text("object", |row: &'a LineOffset| row.object.as_deref()),
+    ];
+    fields.extend(sums(view, |row: &LineOffset| &row.sums));
+    fields.push(Field::count("contended_cycles_p90", |row: &LineOffset| row.contended_p90));
+    Sheet::new(fields, &line.offsets, line.offsets.len())
+}
+
+/// A row per thread, for programs.
+pub(super) fn threads<'a>(view: SharingView<'a>, line: &'a SharedLine) -> Sheet<'a> {
+    let thread = move |row: &(u32, AccessSums)| view.found.threads.get(row.0 as usize);
+    let mut fields = vec![
+        Field::id("pid", move |row: &(u32, AccessSums)| Some(thread(row)?.pid)),
+        Field::id("tid", move |row: &(u32, AccessSums)| Some(thread(row)?.tid)),
+        Field::text("command", move |row: &(u32, AccessSums)| Some(&*thread(row)?.command)),
+    ];
+    fields.extend(sums(view, |row: &(u32, AccessSums)| &row.1));
+    Sheet::new(fields, &line.threads, line.threads.len())
+}

@@ -1,0 +1,177 @@
+//! Lines in words.
+
+use pmuscope_perfdata::reader::AccessClass;
+use pmuscope_profile::hits::SharingVerdict;
+use pmuscope_profile::sharing::{SharedLine, SharedLines};
+use pmuscope_stats::Interval;
+
+use super::SharingView;
+use crate::escape;
+use crate::number::{agree, count, counted, interval, percent, significant};
+
+/// Whether another cache's state is known to be "modified" (HITM), or not known (Arm).
+pub(super) fn contended_word(found: &SharedLines) -> &'static str {
+    let sums = &found.memory.sums;
+    let of = |class| sums.of_class(class);
+    let peers = of(AccessClass::LoadLocalPeer) + of(AccessClass::LoadRemotePeer);
+    if peers > 0 { "contended" } else { "HITM" }
+}
+
+/// `1,234 HITM loads (12.3% of 10,000 loads, 400 remote), 3,456 stores, 21 cache lines`.
+pub(super) fn summary(view: &SharingView<'_>) -> String {
+    let (found, memory) = (view.found, &view.found.memory);
+    let (loads, contended) = (memory.sums.loads(), memory.sums.contended());
+    let remote = remote(&memory.sums);
+    let share = contended as f64 / loads.max(1) as f64;
+    let lines = found.lines.len() + found.further_lines;
+    let mut text = format!(
+        "{} {} {} ({} of {}, {} remote), {}; {} with them",
+        count(contended),
+        contended_word(found),
+        if contended == 1 { "load" } else { "loads" },
+        percent(share, 1),
+        counted(loads, "load"),
+        count(remote),
+        counted(memory.sums.stores(), "store"),
+        counted(lines as u64, "cache line"),
+    );
+    if let Some(mean) = memory.sums.contended_mean() {
+        let other = memory.sums.other_mean().map(|mean| significant(mean, 3));
+        let other = other.map_or_else(String::new, |other| format!(", {other} of other loads"));
+        text.push_str(&format!("; mean latency {} cycles{other}", significant(mean, 3)));
+    }
+    if memory.without_address > 0 {
+        let number = memory.without_address;
+        let verb = agree(number, "has", "have");
+        text.push_str(&format!("; {} {verb} no address", counted(number, "access")));
+    }
+    text
+}
+
+/// Contended loads from other nodes.
+pub(super) fn remote(sums: &pmuscope_profile::sharing::AccessSums) -> u64 {
+    sums.of_class(AccessClass::LoadRemoteHitm) + sums.of_class(AccessClass::LoadRemotePeer)
+}
+
+/// See [`SharingView::nothing`].
+pub(super) fn nothing(found: &SharedLines) -> Option<String> {
+    let memory = &found.memory;
+    if !found.lines.is_empty() {
+        return None;
+    }
+    Some(match memory {
+        _ if memory.samples == 0 => "no samples".to_owned(),
+        _ if memory.accesses == 0 => format!(
+            "none of {} says what was accessed. Try: perf c2c record -- CMD, on a CPU with PEBS, IBS or SPE; elsewhere \
+             pmuscope watch",
+            counted(memory.samples, "sample")
+        ),
+        _ if memory.sums.contended() == 0 => format!(
+            "none of {} was of a line that another core had modified (HITM): no contention, or a CPU that does not \
+             report it (AMD Zen 3, some Arm cores)",
+            counted(memory.sums.loads(), "load")
+        ),
+        _ => "contended loads have no data addresses".to_owned(),
+    })
+}
+
+/// `0x7f1200000040`.
+pub(super) fn address(line: &SharedLine) -> String {
+    format!("{:#x}", line.address)
+}
+
+/// The variables in a line, or what memory it is of: `counters`, `[heap]`, `libx.so.1`.
+pub(super) fn object(line: &SharedLine) -> String {
+    let mut names: Vec<&str> =
+        line.offsets.iter().filter_map(|offset| offset.object.as_deref()).collect();
+    names.dedup();
+    let names: Vec<String> = names.iter().map(|name| escape(name).into_owned()).collect();
+    match &names[..] {
+        [] => memory(line),
+        [one] => one.clone(),
+        [one, two] => format!("{one}, {two}"),
+        [one, two, more @ ..] => format!("{one}, {two}, {} more", count(more.len() as u64)),
+    }
+}
+
+/// What memory it is of.
+pub(super) fn memory(line: &SharedLine) -> String {
+    let is_path = line.module.starts_with('/') && !line.module.starts_with("//");
+    let name = line.module.rsplit('/').find(|part| is_path && !part.is_empty());
+    match name.unwrap_or(&line.module) {
+        "" => "[unknown]".to_owned(),
+        name => escape(name).into_owned(),
+    }
+}
+
+/// Whose memory it is: ` of process 1234`.
+pub(super) fn owner(line: &SharedLine) -> String {
+    match (line.pid, line.in_kernel) {
+        (_, true) => " of the kernel".to_owned(),
+        (Some(pid), _) => format!(" of process {pid}"),
+        (None, _) => " of a shared file".to_owned(),
+    }
+}
+
+/// What the verdict rests on.
+pub(super) fn evidence(view: &SharingView<'_>, line: &SharedLine) -> String {
+    let sums = &line.sums;
+    let mut parts = vec![format!(
+        "{} {} ({} remote) and {} of {}",
+        count(sums.contended()),
+        contended_word(view.found),
+        count(remote(sums)),
+        counted(sums.stores(), "store"),
+        counted(line.threads.len() as u64, "thread")
+    )];
+    if sums.locked > 0 {
+        parts.push(format!("{} locked", count(sums.locked)));
+    }
+    if let Some(share) = line.verdict.false_share {
+        let share = shares(share, line.verdict.interval);
+        let word = contended_word(view.found);
+        parts.push(format!("{share} of the {word} loads of bytes that no other thread writes"));
+    }
+    if !line.verdict.sees_writes {
+        parts.push("no writes were sampled: each word counts as written by all who load it".into());
+    }
+    parts.join(", ")
+}
+
+/// `45.0 ± 2.1%`.
+fn shares(share: f64, of: Option<Interval>) -> String {
+    match of {
+        Some(of) => format!("{}%", interval(share * 100.0, of.half_width() * 100.0)),
+        None => percent(share, 1),
+    }
+}
+
+/// What another layout can save at most; `None` where that is nothing.
+pub(super) fn bound(view: &SharingView<'_>, line: &SharedLine) -> Option<String> {
+    let (all, saved) = (view.found.memory.sums.cost, line.verdict.false_cost);
+    let is_false =
+        matches!(line.verdict.verdict, SharingVerdict::FalseSharing | SharingVerdict::Both);
+    (is_false && all > 0 && saved > 0).then(|| {
+        format!(
+            "Upper bound of the gain: {} of the latency of all {} loads",
+            percent(saved as f64 / all as f64, 1),
+            contended_word(view.found)
+        )
+    })
+}
+
+/// `0-1`, `0,2`: numbers in order.
+pub(super) fn ranges(numbers: &[u32]) -> String {
+    let mut runs: Vec<(u32, u32)> = Vec::new();
+    for &number in numbers {
+        match runs.last_mut().filter(|(_, last)| last.checked_add(1) == Some(number)) {
+            Some(run) => run.1 = number,
+            None => runs.push((number, number)),
+        }
+    }
+    let one = |&(first, last): &(u32, u32)| match first == last {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    };
+    runs.iter().map(one).collect::<Vec<_>>().join(",")
+}
