@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use pmuscope_perfdata::reader::{CpuMode, Metadata, Record, Sample};
-use pmuscope_symbols::{KernelIdentity, Symbol, Symbolizer};
+use pmuscope_symbols::{KernelIdentity, Module, Symbol, Symbolizer};
 use rustc_hash::FxHashMap;
 
 use crate::count::unwinding::{End, Tables, Unwinding, Walker};
@@ -157,7 +157,8 @@ impl AddressSpaces {
     ) -> FxHashMap<ModuleOffset, Arc<str>> {
         let kernel = self.state.kernel_identity(metadata).compare(&symbolizer.running_kernel());
         let spots = distinct(spots);
-        let names = objects(&self.state, &self.by_module(&spots), metadata, kernel, symbolizer);
+        let find = |module: &Module<'_>, addresses: &[u64]| symbolizer.objects(module, addresses);
+        let names = objects(&self.state, &self.by_module(&spots), metadata, kernel, find);
         let each = spots.into_iter().zip(names.into_iter().flatten());
         each.filter_map(|(spot, name)| Some((spot, name?))).collect()
     }

@@ -77,6 +77,7 @@ pub use error::Error;
 pub use kept::keep_file;
 pub use kernel::{KernelIdentity, KernelMatch, TextAddress};
 pub use namespaces::ProcessRoot;
+pub use objects::DataObject;
 pub use perf_map::PerfMap;
 pub use range::RangeMap;
 pub use resident::Resident;
@@ -269,7 +270,14 @@ impl Symbolizer {
     /// The variable, or else the function, at each of `addresses` of `module`; `None` where no symbol table names one.
     #[must_use]
     pub fn objects(&self, module: &Module<'_>, addresses: &[u64]) -> Vec<Option<Arc<str>>> {
-        objects::at(&self.sources, module, addresses)
+        let found = objects::at(&self.sources, module, addresses);
+        found.into_iter().map(|one| Some(one?.0.name)).collect()
+    }
+
+    /// The same with the field of a variable that each address is in, where debug information tells.
+    #[must_use]
+    pub fn data_objects(&self, module: &Module<'_>, addresses: &[u64]) -> Vec<Option<DataObject>> {
+        objects::with_fields(&self.sources, module, addresses)
     }
 
     /// The lines of the source file at `path`, below the root of [`Sources::symfs`] if it is there.

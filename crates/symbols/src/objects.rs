@@ -1,9 +1,11 @@
 //! Names of the object at an address, usually data: variables and tables of a program. Functions come
 //! second: instructions are fetched from memory too.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::definitions::{Definitions, FieldAt};
 use crate::demangle::Demangler;
 use crate::image::Image;
 use crate::kallsyms::Kallsyms;
@@ -11,12 +13,56 @@ use crate::locate::Locator;
 use crate::table::SymbolTable;
 use crate::{Module, Sources};
 
-/// The variable or function at each of `addresses`, as far as symbol tables tell.
-pub(crate) fn at(
+/// What lies at an address of data.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DataObject {
+    /// The variable, or the function. Foreign text.
+    pub name: Arc<str>,
+    /// How far into it the address is, bytes; 0 where the kernel has it.
+    pub offset: u64,
+    /// The field there, as far as it was asked for and debug information tells.
+    pub field: Option<FieldAt>,
+}
+
+/// The variable or function at each of `addresses`, and the field there.
+pub(crate) fn with_fields(
     sources: &Sources,
     module: &Module<'_>,
     addresses: &[u64],
-) -> Vec<Option<Arc<str>>> {
+) -> Vec<Option<DataObject>> {
+    let mut found = at(sources, module, addresses);
+    let Module::File { path, build_id } = module else { return without_start(found) };
+    let Ok(definitions) = Definitions::open(sources, path, *build_id) else {
+        return without_start(found);
+    };
+    let mut by_variable: BTreeMap<(Arc<str>, u64), Vec<usize>> = BTreeMap::new();
+    for (at, (object, start)) in
+        found.iter().enumerate().filter_map(|(at, one)| Some((at, one.as_ref()?)))
+    {
+        by_variable.entry((Arc::clone(&object.name), *start)).or_default().push(at);
+    }
+    for ((name, start), all) in by_variable {
+        let offsets: Vec<u64> =
+            all.iter().filter_map(|&at| Some(found[at].as_ref()?.0.offset)).collect();
+        let fields = definitions.fields(&name, start, &offsets);
+        for (at, field) in all.into_iter().zip(fields) {
+            if let Some((object, _)) = &mut found[at] {
+                object.field = field;
+            }
+        }
+    }
+    without_start(found)
+}
+
+/// An object and the address where it begins, as the symbol table has it.
+type Placed = Option<(DataObject, u64)>;
+
+fn without_start(found: Vec<Placed>) -> Vec<Option<DataObject>> {
+    found.into_iter().map(|one| Some(one?.0)).collect()
+}
+
+/// The variable or function at each of `addresses`, as far as symbol tables tell.
+pub(crate) fn at(sources: &Sources, module: &Module<'_>, addresses: &[u64]) -> Vec<Placed> {
     let locator = Locator::new(sources);
     let found = match module {
         Module::File { path, build_id } => locator.file(path, *build_id).ok().map(|image| {
@@ -29,7 +75,8 @@ pub(crate) fn at(
             let name = |&address: &u64| {
                 let code = || kallsyms.get(address).map(|(_, name)| name);
                 let name = kallsyms.object(address).or_else(code)?;
-                Some(String::from_utf8_lossy(name).as_ref().into())
+                let name = String::from_utf8_lossy(name).as_ref().into();
+                Some((DataObject { name, offset: 0, field: None }, address))
             };
             addresses.iter().map(name).collect()
         }),
@@ -43,7 +90,7 @@ pub(crate) fn data_end(sources: &Sources, path: &Path) -> Option<u64> {
     Locator::new(sources).file(path, None).ok()?.segments().data_end()
 }
 
-fn in_image(image: &Image, separate: Option<&Image>, offsets: &[u64]) -> Vec<Option<Arc<str>>> {
+fn in_image(image: &Image, separate: Option<&Image>, offsets: &[u64]) -> Vec<Placed> {
     let (elf, other) = (image.elf().ok(), separate.and_then(|other| other.elf().ok()));
     let tables = [
         elf.as_ref().map(SymbolTable::of_objects).unwrap_or_default(),
@@ -58,7 +105,9 @@ fn in_image(image: &Image, separate: Option<&Image>, offsets: &[u64]) -> Vec<Opt
     let mut name = |&offset: &u64| {
         let address = segments.data_address(offset)?;
         let (table, number) = tables.iter().find_map(|table| Some((table, table.get(address)?)))?;
-        Some(demangler.best(table.names(number)).name)
+        let start = table.range(address)?.start;
+        let name = demangler.best(table.names(number)).name;
+        Some((DataObject { name, offset: address - start, field: None }, start))
     };
     offsets.iter().map(&mut name).collect()
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pmuscope_perfdata::reader::{FileSymbols, Metadata};
 use pmuscope_symbols::{
-    BuildId, KernelMatch, Request, Resolved, State as SymbolState, Symbol, Symbolizer, demangle,
+    BuildId, KernelMatch, Module, Request, Resolved, State as SymbolState, Symbol, demangle,
 };
 use rustc_hash::FxHashMap;
 
@@ -218,21 +218,21 @@ impl<'a> Recorded<'a> {
     }
 }
 
-/// The variables and functions at addresses of all modules, as many as there are addresses.
-pub(crate) fn objects(
+/// What `find` tells of data at addresses of all modules, as many as there are addresses.
+pub(crate) fn objects<T: Clone>(
     state: &Sideband,
     addresses: &[Vec<u64>],
     metadata: &Metadata,
     kernel: KernelMatch,
-    symbolizer: &Symbolizer,
-) -> Vec<Vec<Option<Arc<str>>>> {
+    find: impl Fn(&Module<'_>, &[u64]) -> Vec<Option<T>>,
+) -> Vec<Vec<Option<T>>> {
     let ids = file_ids(metadata);
     let one = |(module, addresses): (&ModuleKey, &Vec<u64>)| {
         let build_id = build_id(module, &ids);
         // Kernel addresses mean something only while it runs.
         let known = module.kind != ModuleKind::Kernel || kernel.state().is_none();
         let source = module.source(build_id.as_ref()).filter(|_| known && !addresses.is_empty());
-        let found = source.map(|source| symbolizer.objects(&source, addresses));
+        let found = source.map(|source| find(&source, addresses));
         found.unwrap_or_else(|| vec![None; addresses.len()])
     };
     state.modules.list().iter().zip(addresses).map(one).collect()

@@ -8,14 +8,14 @@ use std::sync::Arc;
 
 use pmuscope_perfdata::reader::Metadata;
 use pmuscope_stats::{Interval, Shares};
-use pmuscope_symbols::{KernelIdentity, Symbolizer};
+use pmuscope_symbols::{DataObject, KernelIdentity, Module, Symbolizer};
 use rustc_hash::FxHashMap;
 
 use super::detail::{AccessKey, Details, LineMemory};
 use super::key::LineSpace;
 use super::sums::AccessSums;
-use super::verdict::{WordUse, judge};
-use super::{LineOffset, LineRow, Ranked, SharedLine, SharedLines, resolve};
+use super::verdict::{LineVerdict, WordUse, judge};
+use super::{LineOffset, LineRow, MOST_WITH_FIELDS, Ranked, SharedLine, SharedLines, resolve};
 use crate::count::group::TaskKey;
 use crate::hits::{Site, Thread};
 use crate::names::naming::{look_up, objects};
@@ -49,13 +49,15 @@ pub(super) fn lines(
     let mut cells: Vec<(AccessKey, AccessSums)> = found.cells.into_iter().map(cell).collect();
     cells.sort_unstable_by_key(|(key, _)| *key);
     let mut lines: Vec<SharedLine> = Vec::with_capacity(ranked.keys.len());
+    let mut uses: Vec<WordUses> = Vec::with_capacity(ranked.keys.len());
     let mut rest = &cells[..];
     for (number, key) in ranked.keys.iter().enumerate() {
         let of_line = rest.partition_point(|(key, _)| key.line as usize == number);
         let (cells, further) = rest.split_at(of_line);
         rest = further;
         let Some(memory) = found.memory[number] else { continue };
-        let mut line = of_cells(cells, &of_place);
+        let (mut line, of_line) = of_cells(cells, &of_place);
+        uses.push(of_line);
         line.address = memory.address & !u64::from(line_bytes - 1);
         line.pid = matches!(key.space, LineSpace::Process(_)).then_some(memory.pid);
         line.in_kernel = key.space == LineSpace::Kernel;
@@ -68,10 +70,16 @@ pub(super) fn lines(
     }
     let memory: Vec<LineMemory> = found.memory.iter().flatten().copied().collect();
     naming.objects(&memory, &mut lines);
+    for (line, uses) in lines.iter_mut().zip(&uses) {
+        line.verdict = verdict(line, uses);
+    }
     let seconds = ranked.times.map_or(0.0, |(first, last)| (last - first) as f64 / 1e9);
     let (memory, further_lines) = (ranked.memory, ranked.further);
     SharedLines { lines, further_lines, memory, sites, threads, line_bytes, seconds }
 }
+
+/// Accesses by offset, or word, and thread.
+type WordUses = BTreeMap<(u32, u32), AccessSums>;
 
 /// Of the lines whose costs are kept by time.
 fn intervals(ranked: &Ranked, found: &Details) -> Vec<Option<Interval>> {
@@ -90,7 +98,7 @@ fn ninety_percent(latencies: &[u32]) -> Option<u64> {
 }
 
 /// A line without what its memory is; `cells` are in order.
-fn of_cells(cells: &[(AccessKey, AccessSums)], of_place: &[u32]) -> SharedLine {
+fn of_cells(cells: &[(AccessKey, AccessSums)], of_place: &[u32]) -> (SharedLine, WordUses) {
     let mut line = SharedLine {
         address: 0,
         pid: None,
@@ -105,7 +113,7 @@ fn of_cells(cells: &[(AccessKey, AccessSums)], of_place: &[u32]) -> SharedLine {
     };
     let mut threads: BTreeMap<u32, AccessSums> = BTreeMap::new();
     let mut rows: BTreeMap<(u32, u32), LineRow> = BTreeMap::new();
-    let mut uses: BTreeMap<(u32, u32), AccessSums> = BTreeMap::new();
+    let mut uses = WordUses::new();
     for (key, sums) in cells {
         let (offset, site) = (key.offset, of_place[key.place as usize]);
         line.sums.add(sums);
@@ -124,19 +132,17 @@ fn of_cells(cells: &[(AccessKey, AccessSums)], of_place: &[u32]) -> SharedLine {
         match line.offsets.last_mut().filter(|last| last.offset == offset) {
             Some(last) => last.sums.add(sums),
             None => {
-                let (object, contended_p90) = (None, None);
-                line.offsets.push(LineOffset { offset, object, sums: *sums, contended_p90 });
+                line.offsets.push(LineOffset {
+                    offset,
+                    object: None,
+                    field: None,
+                    word: offset,
+                    sums: *sums,
+                    contended_p90: None,
+                });
             }
         }
     }
-    let used = |(&(word, thread), sums): (&(u32, u32), &AccessSums)| WordUse {
-        word,
-        thread,
-        contended: sums.contended(),
-        cost: sums.cost,
-        writes: sums.writes(),
-    };
-    line.verdict = judge(&uses.iter().map(used).collect::<Vec<_>>());
     line.threads = threads.into_iter().collect();
     let accesses = |sums: &AccessSums| sums.loads() + sums.stores();
     line.threads.sort_by_key(|(thread, sums)| (std::cmp::Reverse(accesses(sums)), *thread));
@@ -149,7 +155,27 @@ fn of_cells(cells: &[(AccessKey, AccessSums)], of_place: &[u32]) -> SharedLine {
     }
     let rank = |sums: &AccessSums| (sums.cost, sums.contended(), accesses(sums));
     line.rows.sort_by_key(|row| (row.offset, std::cmp::Reverse(rank(&row.sums)), row.site));
-    line
+    (line, uses)
+}
+
+/// The verdict on a line, once its words are known.
+fn verdict(line: &SharedLine, uses: &WordUses) -> LineVerdict {
+    let word = |offset: u32| {
+        let found = line.offsets.iter().find(|one| one.offset == offset);
+        found.map_or(offset, |one| one.word)
+    };
+    let mut of_words = WordUses::new();
+    for (&(offset, thread), sums) in uses {
+        of_words.entry((word(offset), thread)).or_default().add(sums);
+    }
+    let used = |(&(word, thread), sums): (&(u32, u32), &AccessSums)| WordUse {
+        word,
+        thread,
+        contended: sums.contended(),
+        cost: sums.cost,
+        writes: sums.writes(),
+    };
+    judge(&of_words.iter().map(used).collect::<Vec<_>>())
 }
 
 impl Naming<'_> {
@@ -219,6 +245,25 @@ impl Naming<'_> {
             let first = place.address.checked_sub(within).filter(|_| !is_memory);
             firsts.push(first.map(|address| ModuleAddress { address, ..place }));
         }
+        let (near, far) = lines.split_at_mut(lines.len().min(MOST_WITH_FIELDS));
+        let (firsts_near, firsts_far) = firsts.split_at(near.len());
+        self.name_offsets(firsts_near, near, |module, addresses| {
+            self.symbolizer.data_objects(module, addresses)
+        });
+        self.name_offsets(firsts_far, far, |module, addresses| {
+            let names = self.symbolizer.objects(module, addresses).into_iter();
+            let object = |name| DataObject { name, offset: 0, field: None };
+            names.map(|name| name.map(object)).collect()
+        });
+    }
+
+    /// Names what is at the offsets of lines, whose first bytes are in files.
+    fn name_offsets(
+        &self,
+        firsts: &[Option<ModuleAddress>],
+        lines: &mut [SharedLine],
+        find: impl Fn(&Module<'_>, &[u64]) -> Vec<Option<DataObject>>,
+    ) {
         let at = |first: &Option<ModuleAddress>, offset: u32| {
             first.map(|one| ModuleAddress { address: one.address + u64::from(offset), ..one })
         };
@@ -227,13 +272,22 @@ impl Naming<'_> {
         });
         let addresses = self.by_module(each);
         let kernel = self.state.kernel_identity(self.metadata).compare(self.running);
-        let names = objects(self.state, &addresses, self.metadata, kernel, self.symbolizer);
+        let found = objects(self.state, &addresses, self.metadata, kernel, find);
         for (first, line) in firsts.iter().zip(lines) {
             for offset in &mut line.offsets {
                 let Some(place) = at(first, offset.offset) else { continue };
                 let module = place.module as usize;
-                let found = addresses[module].binary_search(&place.address);
-                offset.object = found.ok().and_then(|at| names[module][at].clone());
+                let number = addresses[module].binary_search(&place.address);
+                let object = number.ok().and_then(|at| found[module][at].as_ref());
+                let Some(DataObject { name, offset: into, field }) = object else { continue };
+                offset.object = Some(Arc::clone(name));
+                let Some(field) = field.as_ref().filter(|field| !field.is_padding) else {
+                    continue;
+                };
+                offset.field = Some(&*field.path).filter(|path| !path.is_empty()).map(Arc::from);
+                // One that begins in the line before has all of its bytes here in one word.
+                let before = into.saturating_sub(field.offset).min(u64::from(offset.offset));
+                offset.word = offset.offset - before as u32;
             }
         }
     }

@@ -49,6 +49,8 @@ pub use verdict::LineVerdict;
 
 /// Lines that are looked at more closely.
 const MOST_LINES: usize = 4096;
+/// Lines in which fields of variables are looked for: that takes a walk over debug information for each variable.
+const MOST_WITH_FIELDS: usize = 64;
 
 /// How a recording is read.
 #[derive(Debug, Clone)]
@@ -139,6 +141,11 @@ pub struct LineOffset {
     pub offset: u32,
     /// The variable there; `None` where no symbol table names one. Foreign text.
     pub object: Option<Arc<str>>,
+    /// The field of the variable, as `.head` or `[3].next` behind its name; `None` where debug information does not
+    /// tell, and for the whole variable. Foreign text.
+    pub field: Option<Arc<str>>,
+    /// Where the word begins that the offset is in, for the verdict: the field, or the offset itself.
+    pub word: u32,
     /// Accesses.
     pub sums: AccessSums,
     /// How long nine in ten contended loads took at most; `None` where fewer than ten say.

@@ -88,13 +88,15 @@ pub(super) fn rows<'a>(view: &SharingView<'a>, line: &'a SharedLine) -> Sheet<'a
     let view = *view;
     let found = view.found;
     let offset = move |row: &LineRow| line.offsets.iter().find(|one| one.offset == row.offset);
-    let has_objects = line.offsets.iter().any(|offset| offset.object.is_some());
     let most = line.rows.iter().map(|row| row.sums.contended()).max().unwrap_or(0).max(1);
     let mut fields = vec![
         Field::count("offset", |row: &LineRow| u64::from(row.offset)),
-        Field::text("object", move |row: &LineRow| offset(row)?.object.as_deref())
+        Field::text("data", move |row: &LineRow| words::data(offset(row)?))
             .optional(7)
-            .only_if_measured(),
+            .only_if_measured()
+            .for_people(),
+        Field::text("object", move |row: &LineRow| offset(row)?.object.as_deref()).for_programs(),
+        Field::text("field", move |row: &LineRow| offset(row)?.field.as_deref()).for_programs(),
     ];
     let mut of_sums = sums(view, |row: &LineRow| &row.sums);
     // Where the line is hot.
@@ -119,10 +121,6 @@ pub(super) fn rows<'a>(view: &SharingView<'a>, line: &'a SharedLine) -> Sheet<'a
             .for_people(),
     ]);
     fields.extend(site_fields(view));
-    if !has_objects {
-        fields.remove(1);
-        fields.insert(1, Field::text("object", |_: &LineRow| None::<&str>).for_programs());
-    }
     Sheet::new(fields, &line.rows, line.rows.len()).by_another_order()
 }
 
@@ -159,6 +157,8 @@ pub(super) fn offsets<'a>(view: SharingView<'a>, line: &'a SharedLine) -> Sheet<
     let mut fields = vec![
         Field::count("offset", |row: &LineOffset| u64::from(row.offset)),
         Field::text("object", |row: &'a LineOffset| row.object.as_deref()),
+        Field::text("field", |row: &'a LineOffset| row.field.as_deref()),
+        Field::count("word", |row: &LineOffset| u64::from(row.word)),
     ];
     fields.extend(sums(view, |row: &LineOffset| &row.sums));
     fields.push(Field::count("contended_cycles_p90", |row: &LineOffset| row.contended_p90));

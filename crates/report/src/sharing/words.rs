@@ -2,7 +2,7 @@
 
 use pmuscope_perfdata::reader::AccessClass;
 use pmuscope_profile::hits::SharingVerdict;
-use pmuscope_profile::sharing::{SharedLine, SharedLines};
+use pmuscope_profile::sharing::{LineOffset, SharedLine, SharedLines};
 use pmuscope_stats::Interval;
 
 use super::SharingView;
@@ -92,6 +92,12 @@ pub(super) fn object(line: &SharedLine) -> String {
         [one, two] => format!("{one}, {two}"),
         [one, two, more @ ..] => format!("{one}, {two}, {} more", count(more.len() as u64)),
     }
+}
+
+/// The variable at an offset, with its field: `queue.slots[1].value`.
+pub(super) fn data(offset: &LineOffset) -> Option<String> {
+    let object = offset.object.as_deref()?;
+    Some(format!("{object}{}", offset.field.as_deref().unwrap_or_default()))
 }
 
 /// What memory it is of.

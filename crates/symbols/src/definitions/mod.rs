@@ -19,6 +19,7 @@ mod error;
 mod expression;
 mod follow;
 mod kernel;
+mod layout;
 mod lines;
 mod location;
 mod names;
@@ -34,6 +35,7 @@ use std::sync::{Arc, OnceLock};
 pub use error::DefinitionError;
 pub use expression::{Expression, ExpressionError};
 pub use kernel::{KernelNameError, KernelSymbol, kernel_symbols};
+pub use layout::FieldAt;
 
 use object::read::Object as _;
 
@@ -184,6 +186,17 @@ impl Definitions {
             Some(debug) => typed::data(self, debug, file, expression),
             None => self.plain(file, expression),
         }
+    }
+
+    /// The fields of the variable `name` at these offsets, the innermost ones; `address` is the variable's, as the file's
+    /// symbol table has it. `None` where debug information does not tell.
+    #[must_use]
+    pub fn fields(&self, name: &str, address: u64, offsets: &[u64]) -> Vec<Option<FieldAt>> {
+        let expression = name.parse::<Expression>().ok().filter(Expression::is_name);
+        let found = expression.zip(self.debug()).and_then(|(expression, debug)| {
+            typed::fields(self, debug, (&expression, address), offsets)
+        });
+        found.unwrap_or_else(|| vec![None; offsets.len()])
     }
 
     /// The functions called `name`, as the symbol table has them or as they read; several are there

@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use rustc_hash::FxHashMap;
 
 use super::follow::{self, Complete};
+use super::layout::{FieldAt, FieldFinder};
 use super::location::Location;
 use super::names::{Nearest, few, is_file};
 use super::scan::{self, Candidate, Query, Scanned};
@@ -58,6 +59,27 @@ pub(super) fn data(
         return go(variable, base);
     }
     Err(lack(of, &name, inside))
+}
+
+/// The fields of the variable of that name and address.
+pub(super) fn fields(
+    of: &Definitions,
+    debug: &DebugInfo,
+    (expression, address): (&Expression, u64),
+    offsets: &[u64],
+) -> Option<Vec<Option<FieldAt>>> {
+    let units = Units::of(debug.dwarf());
+    let complete = Completer { units: &units, threads: of.threads, known: RefCell::default() };
+    let types = Types { units: &units };
+    let query = |deep| Query { parts: &expression.name, types: false, deep };
+    let is_there = |one: &&Candidate| one.location == Some(Location::Address(address));
+    let kind = |scanned: Scanned| scanned.found.iter().find(is_there)?.kind;
+    // Within functions last, as that takes longer.
+    let kind = kind(scan::all(&units, query(false), of.threads))
+        .or_else(|| kind(scan::all(&units, query(true), of.threads)))?;
+    let finder = FieldFinder { types: &types, complete: &complete };
+    let field = |&offset: &u64| finder.find(kind, offset).ok().flatten();
+    Some(offsets.iter().map(field).collect())
 }
 
 /// Those that the source file `file` defines or declares.

@@ -300,7 +300,7 @@ impl<'a> Types<'_, 'a> {
     }
 
     /// A member or base class; `None` if its place depends on the object.
-    fn part(
+    pub(super) fn part(
         &self,
         section: Section,
         unit: &DwarfUnit<'a>,

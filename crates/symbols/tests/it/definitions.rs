@@ -247,3 +247,139 @@ fn types_that_are_defined_by_themselves_end_in_an_error() {
     let index = format!("endless{}", "[1]".repeat(500));
     assert!(error(&index).contains("endless"), "{}", error(&index));
 }
+
+/// Prints each field of `queue` with its first byte and its size; of bit-fields, those of the bytes that they change.
+const FIELDS: &str = r#"
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+struct slot { long next; char tag; unsigned a : 3; unsigned b : 13; };
+struct queue {
+    long head; int lock; struct slot slots[4]; struct { short low, high; };
+    union { long number; char text[8]; } either; int grid[2][3]; char last;
+};
+struct queue queue;
+static void bits(const char *path) {
+    unsigned char *byte = (unsigned char *)&queue;
+    size_t first = 0, end = sizeof queue;
+    while (!byte[first]) first++;
+    while (!byte[end - 1]) end--;
+    printf("%s %zu %zu\n", path, first, end - first);
+    memset(&queue, 0, sizeof queue);
+}
+#define PRINT(path, field) printf("%s %zu %zu\n", path, offsetof(struct queue, field), sizeof queue.field)
+int main(void) {
+    PRINT(".head", head); PRINT(".lock", lock); PRINT(".slots[0].next", slots[0].next);
+    PRINT(".slots[2].next", slots[2].next); PRINT(".slots[3].tag", slots[3].tag); PRINT(".low", low);
+    PRINT(".high", high); PRINT(".either", either); PRINT(".grid[0][2]", grid[0][2]);
+    PRINT(".grid[1][0]", grid[1][0]); PRINT(".last", last);
+    queue.slots[1].a = 7; bits(".slots[1].a");
+    queue.slots[1].b = 0x1fff; bits(".slots[1].b");
+    return 0;
+}
+"#;
+
+#[test]
+fn offsets_are_the_fields_that_the_compiler_put_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let (source, program) = (dir.path().join("fields.c"), dir.path().join("fields"));
+    std::fs::write(&source, FIELDS).unwrap();
+    for version in ["2", "4", "5"] {
+        let mut compiler = Command::new("cc");
+        compiler.args(["-O1", &format!("-gdwarf-{version}"), "-gstrict-dwarf", "-o"]);
+        match compiler.arg(&program).arg(&source).output() {
+            Ok(output) => assert!(output.status.success(), "{output:?}"),
+            Err(error) => return eprintln!("skipped: no C compiler ({error})"),
+        }
+        let said = Command::new(&program).output().unwrap();
+        let expected = String::from_utf8(said.stdout).unwrap();
+        assert_eq!(expected.lines().count(), 13);
+        let definitions = open(&program);
+        let base = definitions.data(None, &"queue".parse().unwrap()).unwrap();
+        // By byte: the field that the compiler says is there.
+        let mut of_byte: Vec<Vec<&str>> = vec![Vec::new(); base.bytes as usize];
+        for line in expected.lines() {
+            let [path, offset, bytes] = line.split(' ').collect::<Vec<_>>()[..] else { panic!() };
+            let (offset, bytes): (u64, u64) = (offset.parse().unwrap(), bytes.parse().unwrap());
+            let each: Vec<u64> = (offset..offset + bytes).collect();
+            of_byte[offset as usize..(offset + bytes) as usize]
+                .iter_mut()
+                .for_each(|all| all.push(path));
+            for (at, field) in each.iter().zip(definitions.fields("queue", base.base, &each)) {
+                let field = field.unwrap();
+                // Bit-fields that share a byte have it together.
+                let shared =
+                    of_byte[*at as usize].len() > 1 || path.ends_with(".a") || path.ends_with(".b");
+                if !shared || field.path == path {
+                    let found = (&field.path[..], field.offset, field.bytes);
+                    assert_eq!(found, (path, offset, bytes), "DWARF {version}");
+                } else {
+                    assert_eq!(field.path, ".slots[1]", "DWARF {version}: {path}");
+                }
+            }
+        }
+        let of = |offset: u64| definitions.fields("queue", base.base, &[offset]).remove(0);
+        assert!(of(12).unwrap().is_padding && of(12).unwrap().path.is_empty());
+        assert_eq!(of(base.bytes), None);
+        assert_eq!(definitions.fields("nothing", base.base, &[0]), [None]);
+        // Another variable of the name would be at another address.
+        assert_eq!(definitions.fields("queue", base.base + 8, &[0]), [None]);
+    }
+}
+
+/// The same of C++ and Rust: a base class and a namespace, a tuple and a static in a module.
+const CLASSES: &str = "
+namespace site { struct base { long first; }; struct hits : base { int by_thread[4]; bool done; }; hits all; }
+int main() { return (int)site::all.first + site::all.by_thread[1] + site::all.done; }
+";
+const STATICS: &str = "
+use std::sync::atomic::{AtomicU16, AtomicU64};
+pub mod site {
+    use super::*;
+    pub struct Hits { pub first: AtomicU64, pub by_thread: [(u32, AtomicU16); 3] }
+    #[unsafe(no_mangle)]
+    pub static ALL: Hits = Hits { first: AtomicU64::new(0), by_thread: [const { (7, AtomicU16::new(0)) }; 3] };
+}
+fn main() {
+    std::hint::black_box(&site::ALL);
+    println!(\"{} {}\", std::mem::offset_of!(site::Hits, by_thread), std::mem::offset_of!((u32, AtomicU16), 1));
+}
+";
+
+#[test]
+fn fields_of_classes_are_found_through_their_bases() {
+    let dir = tempfile::tempdir().unwrap();
+    let (source, program) = (dir.path().join("x.cc"), dir.path().join("x"));
+    std::fs::write(&source, CLASSES).unwrap();
+    match Command::new("c++").args(["-g", "-O1", "-o"]).arg(&program).arg(&source).output() {
+        Ok(output) => assert!(output.status.success(), "{output:?}"),
+        Err(error) => return eprintln!("skipped: no C++ compiler ({error})"),
+    }
+    let definitions = open(&program);
+    let base = definitions.data(None, &"site::all".parse().unwrap()).unwrap().base;
+    let found = definitions.fields("site::all", base, &[0, 12, 24]);
+    let found: Vec<String> = found.into_iter().map(|field| field.unwrap().path).collect();
+    assert_eq!(found, [".first", ".by_thread[1]", ".done"]);
+}
+
+#[test]
+fn fields_of_rust() {
+    let dir = tempfile::tempdir().unwrap();
+    let (source, program) = (dir.path().join("x.rs"), dir.path().join("x"));
+    std::fs::write(&source, STATICS).unwrap();
+    let mut compiler = Command::new(std::env::var_os("RUSTC").unwrap_or("rustc".into()));
+    compiler.args(["--edition", "2024", "-g", "-o"]).arg(&program).arg(&source);
+    match compiler.output() {
+        Ok(output) => assert!(output.status.success(), "{output:?}"),
+        Err(error) => return eprintln!("skipped: no rustc ({error})"),
+    }
+    let said = String::from_utf8(Command::new(&program).output().unwrap().stdout).unwrap();
+    let numbers: Vec<u64> = said.split_whitespace().map(|word| word.parse().unwrap()).collect();
+    let definitions = open(&program);
+    let base = definitions.data(None, &"site::ALL".parse().unwrap()).unwrap().base;
+    // The size of (u32, AtomicU16).
+    let second = numbers[0] + 8 + numbers[1];
+    let found = definitions.fields("site::ALL", base, &[second]).remove(0).unwrap();
+    assert!(found.path.starts_with(".by_thread[1].__1"), "{found:?}");
+    assert_eq!((found.offset, found.bytes), (second, 2));
+}

@@ -1,0 +1,194 @@
+//! From an offset in a variable to the field that is there: the way back of `follow`.
+//!
+//! ```text
+//!  offset 40 in `queue`   struct queue { head, lock; struct slot slots[4] { next, value } }
+//!                          0             8     16                16: 24 bytes on ─► slots[1], offset 8 in it ─► .value
+//!  field                  slots[1].value
+//! ```
+
+use addr2line::gimli::{AttributeValue, constants};
+
+use super::follow::Complete;
+use super::types::{Shape, Types};
+use super::units::{Damaged, Die, DieEntry};
+
+/// Structures and arrays within each other.
+const DEEPEST: usize = 64;
+/// Parts of a structure.
+const MOST_PARTS: usize = 100_000;
+
+/// A field of a variable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FieldAt {
+    /// How to write it behind the variable's name: `.slots[1].value`, `[3]`; empty for the variable itself.
+    pub path: String,
+    /// Where it begins in the variable, bytes.
+    pub offset: u64,
+    /// Its size, bytes; of bit-fields that of the bytes that they touch.
+    pub bytes: u64,
+    /// There is no field: the compiler aligns the next one. `path` is that of the structure.
+    pub is_padding: bool,
+}
+
+/// A part of a structure that has a byte.
+struct Part {
+    /// Its name; `None` of what is as if it belonged to the structure: a base class, a structure without a name.
+    name: Option<String>,
+    offset: u64,
+    bytes: u64,
+    kind: Option<Die>,
+    is_bits: bool,
+}
+
+/// Finds fields by offset.
+pub(super) struct FieldFinder<'t, 'u, 'a> {
+    pub(super) types: &'t Types<'u, 'a>,
+    pub(super) complete: &'t dyn Complete,
+}
+
+impl<'a> FieldFinder<'_, '_, 'a> {
+    /// The innermost field at `offset` in an object of type `kind`, as far as it is one: of a union, and of an enum with
+    /// fields, it is that whole. `None` if the type has no such byte.
+    pub(super) fn find(&self, kind: Die, offset: u64) -> Result<Option<FieldAt>, Damaged> {
+        let Some(bytes) = self.types.size(kind)? else { return Ok(None) };
+        if offset >= bytes {
+            return Ok(None);
+        }
+        let mut at = FieldAt { path: String::new(), offset: 0, bytes, is_padding: false };
+        let (mut kind, mut left) = (kind, offset);
+        for _ in 0..DEEPEST {
+            let Some(mut die) = self.types.strip(kind)? else { return Ok(Some(at)) };
+            match self.types.shape(die)? {
+                Shape::Array { of: Some(of), lengths, stride } => {
+                    let element = match stride {
+                        Some(stride) => stride,
+                        None => self.types.size(of)?.unwrap_or(0),
+                    };
+                    if element == 0 {
+                        return Ok(Some(at));
+                    }
+                    at.path.push_str(&indices(left / element, &lengths));
+                    at.offset += left - left % element;
+                    (at.bytes, left, kind) = (element, left % element, of);
+                }
+                Shape::Record { complete } => {
+                    if !complete {
+                        let Some(whole) = self.whole(die)? else { return Ok(Some(at)) };
+                        die = whole;
+                    }
+                    if self.types.has_variants(die)? {
+                        return Ok(Some(at));
+                    }
+                    let mut parts = self.parts_at(die, left)?;
+                    let part = match (parts.len(), parts.pop()) {
+                        (1, Some(part)) => part,
+                        (0, _) => return Ok(Some(FieldAt { is_padding: true, ..at })),
+                        _ => return Ok(Some(at)),
+                    };
+                    if let Some(name) = &part.name {
+                        at.path.push('.');
+                        at.path.push_str(name);
+                    }
+                    at.offset += part.offset;
+                    (at.bytes, left) = (part.bytes, left - part.offset);
+                    match part.kind.filter(|_| !part.is_bits) {
+                        Some(next) => kind = next,
+                        None => return Ok(Some(at)),
+                    }
+                }
+                _ => return Ok(Some(at)),
+            }
+        }
+        Err(Damaged("a structure that contains itself".into()))
+    }
+
+    /// Where a type that is only declared is told in full.
+    fn whole(&self, die: Die) -> Result<Option<Die>, Damaged> {
+        let (unit, entry) = self.types.units.entry(die)?;
+        let name = self.types.units.text(die.section, &unit, &entry, constants::DW_AT_name);
+        Ok(name.and_then(|name| self.complete.complete(&name)))
+    }
+
+    /// The parts of a structure that have the byte at `offset`: several in a union, and bit-fields of one byte.
+    fn parts_at(&self, die: Die, offset: u64) -> Result<Vec<Part>, Damaged> {
+        let (mut parts, mut seen) = (Vec::new(), 0);
+        self.types.units.children(die, |unit, entry| {
+            let is_base = entry.tag() == constants::DW_TAG_inheritance;
+            let is_part = entry.tag() == constants::DW_TAG_member || is_base;
+            if !is_part || entry.has_attr(constants::DW_AT_external) {
+                return Ok(None);
+            }
+            seen += 1;
+            if seen == MOST_PARTS {
+                return Err(Damaged("a structure with endlessly many fields".into()));
+            }
+            let Some(field) = self.types.part(die.section, unit, entry)? else { return Ok(None) };
+            let size = field.kind.map(|kind| self.types.size(kind)).transpose()?.flatten();
+            let bits = bits(entry, field.offset, size);
+            let (at, bytes) = bits.unwrap_or((field.offset, size.unwrap_or(0)));
+            if !(at..at.saturating_add(bytes)).contains(&offset) {
+                return Ok(None);
+            }
+            let name = self.types.units.text(die.section, unit, entry, constants::DW_AT_name);
+            let name = name.filter(|name| !name.is_empty() && !is_base);
+            let is_bits = bits.is_some();
+            parts.push(Part { name, offset: at, bytes, kind: field.kind, is_bits });
+            Ok(None::<()>)
+        })?;
+        Ok(parts)
+    }
+}
+
+/// First byte and number of bytes that a bit-field touches; `None` where it is none. DWARF 4 and 5 count bits from the
+/// beginning of the structure, or of `offset`; earlier ones from the end of a unit of `size` bytes, the most significant
+/// bit first (on little-endian machines, which is all that is read here).
+fn bits(entry: &DieEntry<'_>, offset: u64, size: Option<u64>) -> Option<(u64, u64)> {
+    let number = |name| entry.attr_value(name).and_then(|value| signed(&value));
+    let width = number(constants::DW_AT_bit_size).filter(|&width| width > 0)?;
+    let first = match number(constants::DW_AT_data_bit_offset) {
+        Some(first) => first,
+        None => {
+            let unit = number(constants::DW_AT_byte_size).or(size.map(|size| size as i64))?;
+            let from_end = number(constants::DW_AT_bit_offset).unwrap_or(0);
+            (offset as i64).checked_mul(8)? + unit.checked_mul(8)? - from_end - width
+        }
+    };
+    let (first, end) = (u64::try_from(first).ok()?, u64::try_from(first + width).ok()?);
+    Some((first / 8, end.div_ceil(8) - first / 8))
+}
+
+fn signed<R: addr2line::gimli::Reader>(value: &AttributeValue<R>) -> Option<i64> {
+    let unsigned = || value.udata_value().and_then(|value| i64::try_from(value).ok());
+    match value {
+        AttributeValue::Sdata(value) => Some(*value),
+        _ => unsigned(),
+    }
+}
+
+/// `[2][1]`: the element of number `index` in rows of these lengths.
+fn indices(index: u64, lengths: &[Option<u64>]) -> String {
+    let mut rest = index;
+    let mut found: Vec<u64> = Vec::with_capacity(lengths.len());
+    for (at, length) in lengths.iter().enumerate().rev() {
+        let length = length.filter(|&length| at > 0 && length > 0);
+        found.push(length.map_or(rest, |length| rest % length));
+        rest = length.map_or(0, |length| rest / length);
+    }
+    found.iter().rev().map(|index| format!("[{index}]")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::indices;
+
+    #[test]
+    fn elements_of_rows() {
+        assert_eq!(indices(5, &[Some(10)]), "[5]");
+        assert_eq!(indices(5, &[Some(3), Some(4)]), "[1][1]");
+        assert_eq!(indices(23, &[Some(2), Some(3), Some(4)]), "[1][2][3]");
+        assert_eq!(
+            (indices(7, &[None]), indices(7, &[None, Some(4)])),
+            ("[7]".into(), "[1][3]".into())
+        );
+    }
+}
