@@ -36,7 +36,7 @@ const HEAD: LoadRequest = LoadRequest {
 #[command(after_help = "Examples:
   perf c2c record -- CMD               record loads and stores with their addresses
   pmuscope sharing perf.data           which lines, by which functions, true or false sharing
-  pmuscope sharing --limit 5 --details 5
+  pmuscope sharing --limit 5 --offsets 5
   pmuscope sharing -o sharing.html     a page with every line by offset
   pmuscope sharing --json              offsets, code, threads and CPUs of each line")]
 pub(crate) struct Args {
@@ -61,7 +61,7 @@ pub(crate) struct Args {
     ///
     /// 50 in HTML; JSON and CSV have all.
     #[arg(long, value_name = "N")]
-    details: Option<Limit>,
+    offsets: Option<Limit>,
     #[command(flatten)]
     filter: FilterArgs,
     #[command(flatten)]
@@ -78,7 +78,7 @@ impl Args {
             _ => (None, 0),
         };
         let rows = Limit::rows(self.limit, lines);
-        let detailed = Limit::rows(self.details, Some(detailed)).unwrap_or(usize::MAX);
+        let detailed = Limit::rows(self.offsets, Some(detailed)).unwrap_or(usize::MAX);
         (RowLimits { rows, share: self.percent_limit / 100.0 }, detailed)
     }
 }

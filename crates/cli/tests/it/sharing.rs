@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::harness::{Scratch, need_perf, skip_unless};
 use crate::json::is_documented;
-use crate::sharing_file::{Pmu, example};
+use crate::sharing_file::{Memory, Pmu, example};
 use crate::simulator::{Function, Run, write};
 
 /// A folder with the example as `x.data`.
@@ -23,7 +23,7 @@ fn json(scratch: &Scratch, more: &[&str]) -> Value {
 #[test]
 fn a_terminal_shows_lines_then_each_by_offset() {
     let scratch = recorded(Pmu::Pebs);
-    let said = scratch.pmuscope(["sharing", "x.data", "--details", "2"]);
+    let said = scratch.pmuscope(["sharing", "x.data", "--offsets", "2"]);
     let (_, text) = said.exits(0).stdout.split_once("throttled 0\n").unwrap();
     insta::assert_snapshot!(text.trim_end());
 }
@@ -35,7 +35,7 @@ fn every_form_has_the_lines() {
     is_documented("sharing", &found.exits(0).stdout);
     let csv = scratch.pmuscope(["sharing", "x.data", "--csv"]);
     let csv = &csv.exits(0).stdout;
-    assert!(csv.starts_with("line,offset,object,contended,"), "{csv}");
+    assert!(csv.starts_with("line,verdict,offset,object,field,contended,"), "{csv}");
     assert_eq!(csv.lines().filter(|line| line.starts_with("0x555500000040,")).count(), 6);
     scratch.pmuscope(["sharing", "x.data", "-o", "x.html"]).exits(0);
     let page = std::fs::read_to_string(scratch.path("x.html")).unwrap();
@@ -128,5 +128,73 @@ fn perf_c2c_finds_the_same_lines_of_ibs() {
         let (local, remote) = (&line["local_hitm"], &line["remote_hitm"]);
         assert_eq!(local.as_u64().unwrap() + remote.as_u64().unwrap(), numbers[15]);
         assert!(local.as_u64() > Some(0), "{address:#x}");
+    }
+}
+
+/// Zeroed, and far behind the bytes of the file; the lines of the example, and one that it does not use.
+const COUNTERS: &str = "
+struct counters {
+    char far[100000];
+    struct { long spare, total; long rest[6]; } line0 __attribute__((aligned(64)));
+    long of_thread[8] __attribute__((aligned(64)));
+    struct { long writer; char pad[32]; struct { int read, mostly; } config; } line2 __attribute__((aligned(64)));
+    long last[8] __attribute__((aligned(64)));
+} counters __attribute__((aligned(64)));
+int main(void) { counters.far[1] = 1; return counters.far[2]; }
+";
+
+/// The mappings that the kernel makes of the part of a program that is written: of the file, and behind it.
+fn mappings(scratch: &Scratch, program: &std::path::Path, base: u64) -> Option<Memory> {
+    let said = scratch.run("sh", ["-c", "readelf -lW x; nm x"]);
+    let number = |word: &str| u64::from_str_radix(word.trim_start_matches("0x"), 16).unwrap();
+    let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    let lines = || said.stdout.lines().map(words);
+    let load = lines().find(|words| {
+        words.first().is_some_and(|word| word == "LOAD") && words.contains(&"RW".to_owned())
+    })?;
+    let (offset, start) = (number(&load[1]), number(&load[2]));
+    let (in_file, in_memory) = (number(&load[4]), number(&load[5]));
+    let counters = lines().find(|words| words.last().is_some_and(|word| word == "counters"))?;
+    let (from, to) = (start & !0xfff, (start + in_file).next_multiple_of(0x1000));
+    let end = (start + in_memory).next_multiple_of(0x1000);
+    let file = program.to_str().unwrap().to_owned();
+    let mappings = vec![
+        (base + from, to - from, offset & !0xfff, 99, file),
+        (base + to, end - to, 0, 0, "//anon".to_owned()),
+    ];
+    // Behind `far`.
+    let first = base + number(&counters[0]) + 100_000_u64.next_multiple_of(64);
+    Some(Memory { first, mappings })
+}
+
+#[test]
+fn fields_of_variables_have_their_names() {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("x.c"), COUNTERS).unwrap();
+    for (flag, base) in [("-no-pie", 0), ("-pie", 0x5555_5555_4000)] {
+        let build = format!("cc -g -O1 {flag} -o x x.c");
+        if scratch.run("sh", ["-c", &build]).code() != 0 {
+            return eprintln!("skipped: no C compiler");
+        }
+        let Some(memory) = mappings(&scratch, &scratch.path("x"), base) else {
+            return eprintln!("skipped: no readelf and nm");
+        };
+        let program = example(Pmu::Pebs);
+        program.run().write_in(&program, &scratch.path("x.data"), &memory);
+        let found = json(&scratch, &[]);
+        let of = |line: usize| {
+            let offsets = found["lines"][line]["offsets"].as_array().unwrap().iter();
+            let text = |offset: &Value| {
+                let part = |key: &str| offset[key].as_str().unwrap_or("?").to_owned();
+                format!("{} {}{}", offset["offset"], part("object"), part("field"))
+            };
+            offsets.map(text).collect::<Vec<_>>()
+        };
+        assert_eq!(of(0), ["8 counters.line0.total"], "{flag}");
+        let threads = [0, 8, 16].map(|at| format!("{at} counters.of_thread[{}]", at / 8));
+        assert_eq!(of(1), threads, "{flag}");
+        assert_eq!(of(2), ["0 counters.line2.writer", "40 counters.line2.config.read"], "{flag}");
+        let text = scratch.pmuscope(["sharing", "x.data"]);
+        text.exits(0).prints("counters.line2.config.read").prints(", counters: false sharing");
     }
 }

@@ -170,17 +170,23 @@ pub(super) struct Events {
     pub(super) list: Vec<Event>,
     layouts: Vec<IdLayout>,
     by_id: HashMap<u64, usize>,
-    /// Records come in long runs of one ring, hence of few ids.
-    last: (u64, usize),
+    /// Ids that were met, with their events, by their lowest bits: records come in long runs of one ring, hence of few
+    /// ids, which the kernel numbers one after another. 0 is none.
+    recent: [(u64, usize); RECENT],
 }
+
+/// Ids that are found without a hash.
+const RECENT: usize = 64;
 
 impl Events {
     pub(super) fn new() -> Self {
-        Self { list: Vec::new(), layouts: Vec::new(), by_id: HashMap::new(), last: (0, 0) }
+        let recent = [(0, 0); RECENT];
+        Self { list: Vec::new(), layouts: Vec::new(), by_id: HashMap::new(), recent }
     }
 
     pub(super) fn push(&mut self, event: Event) {
         let index = self.list.len();
+        self.recent = [(0, 0); RECENT];
         for &id in &event.ids {
             self.by_id.insert(id, index);
         }
@@ -198,6 +204,7 @@ impl Events {
         if let Some(event) = self.list.get_mut(index) {
             event.ids.push(id);
             self.by_id.insert(id, index);
+            self.recent[id as usize % RECENT] = (0, 0);
         }
     }
 
@@ -241,15 +248,16 @@ impl Events {
     /// Event that owns a descriptor's id.
     #[inline]
     pub(super) fn of_id(&mut self, id: u64) -> Option<usize> {
-        if self.last.0 == id && id != 0 {
-            return Some(self.last.1);
+        let (known, event) = self.recent[id as usize % RECENT];
+        if known == id && id != 0 {
+            return Some(event);
         }
         self.of_other_id(id)
     }
 
     fn of_other_id(&mut self, id: u64) -> Option<usize> {
         let index = *self.by_id.get(&id)?;
-        self.last = (id, index);
+        self.recent[id as usize % RECENT] = (id, index);
         Some(index)
     }
 

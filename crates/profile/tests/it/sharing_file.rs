@@ -28,6 +28,23 @@ pub(crate) const MEMORY: u64 = 0x5555_0000_0000;
 /// Cycles that loads take: first-level cache, last-level cache, another core's, one of another node.
 const LATENCY: [f64; 4] = [5.0, 50.0, 90.0, 220.0];
 
+/// A mapping of the process: first address, bytes, offset in the file, inode (0: no file), path.
+pub(crate) type Mapping = (u64, u64, u64, u64, String);
+
+/// Where lines are.
+#[derive(Debug, Clone)]
+pub(crate) struct Memory {
+    /// Address of the first line.
+    pub(crate) first: u64,
+    pub(crate) mappings: Vec<Mapping>,
+}
+
+impl Memory {
+    fn heap() -> Self {
+        Self { first: MEMORY, mappings: vec![(MEMORY, 0x10_0000, 0, 0, "[heap]".into())] }
+    }
+}
+
 /// What a PMU samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pmu {
@@ -303,14 +320,20 @@ impl Simulation {
 
     /// Writes what was sampled.
     pub(crate) fn write(&self, program: &Program, path: &Path) {
+        self.write_in(program, path, &Memory::heap());
+    }
+
+    /// The same with lines elsewhere.
+    pub(crate) fn write_in(&self, program: &Program, path: &Path, memory: &Memory) {
         let events = events(program);
         let mut data = Vec::new();
-        begin(program, &mut data);
+        begin(program, &mut data, memory);
         let mut samples = self.samples.clone();
         samples.sort_by_key(|sample| sample.time);
         for Sample { event, thread, time, ip, address, weight, source } in samples {
             let (tid, cpu) = (PID + thread as u32, thread as u32);
             let builder = RecordBuilder::new(&mut data, kind::SAMPLE, misc::USER).u64(event + 1);
+            let address = if address == 0 { 0 } else { address - MEMORY + memory.first };
             let builder = builder.u64(ip).u32(PID).u32(tid).u64(time).u64(address);
             let builder = builder.u32(cpu).u32(0).u64(program.period);
             builder.u64(weight).u64(source).finish();
@@ -347,7 +370,7 @@ impl Simulation {
 }
 
 /// Who ran, and what was mapped.
-fn begin(program: &Program, data: &mut Vec<u8>) {
+fn begin(program: &Program, data: &mut Vec<u8>, memory: &Memory) {
     let trailer = |tid: u32| {
         let own = u64::from(PID) | u64::from(tid) << 32;
         [own, START - 1, 0, 1].map(u64::to_ne_bytes).concat()
@@ -362,14 +385,14 @@ fn begin(program: &Program, data: &mut Vec<u8>) {
         let comm = RecordBuilder::new(data, kind::COMM, 0).u32(PID).u32(tid);
         comm.name(name.as_bytes()).bytes(&trailer(tid)).finish();
     }
-    let mut map = |start: u64, length: u64, bits: u16, protection: u32, inode: u64, path: &str| {
+    let mut map = |(start, length, offset, inode, path): &Mapping, bits: u16, protection: u32| {
         let map = RecordBuilder::new(data, kind::MMAP2, misc::USER | bits).u32(PID).u32(PID);
-        let map = map.u64(start).u64(length).u64(0).u32(8).u32(1).u64(inode).u64(0);
+        let map = map.u64(*start).u64(*length).u64(*offset).u32(8).u32(1).u64(*inode).u64(0);
         // MAP_PRIVATE.
         map.u32(protection).u32(2).name(path.as_bytes()).bytes(&trailer(PID)).finish();
     };
-    map(CODE & !0xfff, 0x10_0000, 0, 5, 77, "/nowhere/program");
-    map(MEMORY, 0x10_0000, misc::MMAP_DATA, 3, 0, "[heap]");
+    map(&(CODE & !0xfff, 0x10_0000, 0, 77, "/nowhere/program".into()), 0, 5);
+    memory.mappings.iter().for_each(|mapping| map(mapping, misc::MMAP_DATA, 3));
 }
 
 /// Truth by the verdict that follows from it: share of loads due to neighbors.

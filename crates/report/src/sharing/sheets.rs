@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::SharingView;
 use super::words::{self, contended_word, remote};
-use crate::sheet::{Field, NAME, Sheet};
+use crate::sheet::{Field, NAME, Sheet, SheetForm};
 use crate::watch::{place, verdict, verdict_word};
 
 /// A row per line.
@@ -90,6 +90,8 @@ pub(super) fn rows<'a>(view: &SharingView<'a>, line: &'a SharedLine) -> Sheet<'a
     let offset = move |row: &LineRow| line.offsets.iter().find(|one| one.offset == row.offset);
     let most = line.rows.iter().map(|row| row.sums.contended()).max().unwrap_or(0).max(1);
     let mut fields = vec![
+        Field::text("verdict", |_: &LineRow| Some(verdict_word(line.verdict.verdict)))
+            .only_in(&[SheetForm::Delimited]),
         Field::count("offset", |row: &LineRow| u64::from(row.offset)),
         Field::text("data", move |row: &LineRow| words::data(offset(row)?))
             .optional(7)
