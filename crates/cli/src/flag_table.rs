@@ -157,11 +157,16 @@ mod tests {
     const EXPERIMENTS: [&str; 3] = ["bench", "workload", "lab"];
 
     /// Flags whose value is something else in one command: command, flag, why.
-    const VALUES: [(&str, &str, &str); 5] = [
+    const VALUES: [(&str, &str, &str); 6] = [
         ("record", "threads", "perf's spelling of --readers"),
         ("report", "by", "takes several at once"),
         ("diff", "metrics", "alone it means metrics instead of percentages"),
         ("compare", "per", "chooses among the units that the files have"),
+        (
+            "numa advise",
+            "sharing",
+            "how threads share memory; record --sharing is for the command of that name",
+        ),
         ("numa balance", "budget", "what is limited is memory traffic, not CPU time"),
     ];
 

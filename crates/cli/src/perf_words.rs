@@ -7,7 +7,7 @@ const COMMANDS: [(&str, &str); 17] = [
     ("annotate", "pmuscope report --annotate FUNCTION"),
     ("archive", "pmuscope bundle"),
     ("buildid-list", "pmuscope report --modules"),
-    ("c2c", "perf c2c record, then pmuscope sharing perf.data; without such a PMU pmuscope watch"),
+    ("c2c", "pmuscope record --sharing, then pmuscope sharing; it reads perf c2c's files, too"),
     ("evlist", "pmuscope script -D; pmuscope report --json has them too"),
     ("flamegraph", "pmuscope record -g -- CMD, then pmuscope report -o x.html (or x.svg)"),
     ("ftrace", "pmuscope list tracepoint, then pmuscope record -e SYSTEM:NAME"),

@@ -100,7 +100,7 @@ pub(crate) enum Command {
     /// Show which cache lines threads fight over
     ///
     /// Functions, threads and offsets of each line, and whether it is true or false sharing, from
-    /// loads and stores sampled with their addresses (perf c2c record).
+    /// loads and stores sampled with their addresses (pmuscope record --sharing, perf c2c record).
     Sharing(Box<sharing::Args>),
     /// Show and improve memory locality on NUMA nodes
     Numa(numa::Args),

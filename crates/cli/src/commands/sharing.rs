@@ -34,8 +34,9 @@ const HEAD: LoadRequest = LoadRequest {
 /// Flags of `pmuscope sharing`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  perf c2c record -- CMD               record loads and stores with their addresses
-  pmuscope sharing perf.data           which lines, by which functions, true or false sharing
+  pmuscope record --sharing -- CMD     record loads and stores with their addresses
+  pmuscope sharing                     which lines, by which functions, true or false sharing
+  pmuscope sharing perf.data           of a file of perf c2c record or perf mem record
   pmuscope sharing --limit 5 --offsets 5
   pmuscope sharing -o sharing.html     a page with every line by offset
   pmuscope sharing --json              offsets, code, threads and CPUs of each line")]

@@ -44,6 +44,20 @@ fn every_form_has_the_lines() {
     }
 }
 
+/// Where the machine has no PMU for it, that is said, and what else there is; the events of others are tested in
+/// `pmuscope_events`.
+#[test]
+fn recording_needs_a_pmu() {
+    let scratch = Scratch::new();
+    let said = scratch.pmuscope(["record", "--sharing", "-n", "--", "true"]);
+    match said.code() {
+        0 => drop(said.complains("mem-loads")),
+        _ => drop(said.exits(3).complains("--sharing: no PMU here").complains("pmuscope watch")),
+    }
+    let both = scratch.pmuscope(["record", "--sharing", "-e", "cycles", "--", "true"]);
+    both.exits(2).complains("--sharing");
+}
+
 #[test]
 fn lines_may_be_larger() {
     let scratch = recorded(Pmu::Pebs);
@@ -61,7 +75,7 @@ fn what_has_no_data_sources_is_refused() {
     let functions = vec![Function::plain("a", 50_000.0, 0.5)];
     write(&Run { functions, cycles: 1e6, ..Run::default() }, &scratch.path("w.data"));
     let refused = scratch.pmuscope(["sharing", "w.data"]);
-    refused.exits(2).complains("no data addresses with data sources").complains("perf c2c record");
+    refused.exits(2).complains("no data addresses with data sources").complains("record --sharing");
 }
 
 /// Rows of perf's table of shared lines: address, then numbers by their column.

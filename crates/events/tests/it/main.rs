@@ -8,6 +8,7 @@ mod fixtures;
 mod grammar;
 mod lists;
 mod machines;
+mod memory_accesses;
 mod needs;
 mod perf;
 mod random;

@@ -153,7 +153,7 @@ fn sites(
         let path = String::from_utf8_lossy(module.path).as_ref().into();
         Site::new(symbols.get(spot), path, spot.address)
     };
-    Site::numbered(spots.iter().map(site).collect())
+    Site::numbered(&spots.iter().map(site).collect::<Vec<_>>())
 }
 
 struct BuildContext<'a> {

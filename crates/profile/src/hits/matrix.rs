@@ -62,8 +62,8 @@ impl Site {
     }
 
     /// All of them in order, each once, and the number of each.
-    pub(crate) fn numbered(each: Vec<Self>) -> (Vec<Self>, Vec<u32>) {
-        let mut all = each.clone();
+    pub(crate) fn numbered(each: &[Self]) -> (Vec<Self>, Vec<u32>) {
+        let mut all = each.to_vec();
         all.sort_unstable();
         all.dedup();
         // Each is in it.

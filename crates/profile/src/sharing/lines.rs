@@ -35,14 +35,14 @@ pub(super) struct Naming<'a> {
 }
 
 pub(super) fn lines(
-    ranked: Ranked,
+    ranked: &Ranked,
     found: Details,
     mut naming: Naming<'_>,
     line_bytes: u32,
 ) -> SharedLines {
     let (sites, of_place) = naming.sites(&found.places.list);
     let (threads, of_task) = naming.threads(&found);
-    let intervals = intervals(&ranked, &found);
+    let intervals = intervals(ranked, &found);
     let cell = |(key, sums): (AccessKey, AccessSums)| {
         (AccessKey { task: of_task[key.task as usize], ..key }, sums)
     };
@@ -194,7 +194,7 @@ impl Naming<'_> {
             let symbol = at.ok().and_then(|at| symbols[at].as_deref());
             Site::new(symbol, module.path.as_str().into(), place.address)
         };
-        Site::numbered(places.iter().map(site).collect())
+        Site::numbered(&places.iter().map(site).collect::<Vec<_>>())
     }
 
     /// Addresses of all modules, each once and in order.

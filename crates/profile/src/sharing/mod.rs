@@ -80,8 +80,8 @@ pub enum SharingError {
     Stream,
     /// No event records what is needed.
     #[error(
-        "{path}: no shared cache lines: its samples have no data addresses with data sources. Try: perf c2c record -- \
-         CMD, on a CPU with PEBS, IBS or SPE; elsewhere pmuscope watch shows who uses chosen variables"
+        "{path}: no shared cache lines: its samples have no data addresses with data sources. Try: pmuscope record \
+         --sharing -- CMD; on a CPU without PEBS or IBS, pmuscope watch"
     )]
     NoSources {
         /// The recording.
@@ -233,7 +233,7 @@ impl SharedLines {
             let (metadata, state) = (reader.metadata(), &second.state);
             let naming =
                 lines::Naming { state, metadata, running, symbolizer, areas: &noted.areas };
-            return Ok(lines::lines(ranked, found, naming, options.line_bytes));
+            return Ok(lines::lines(&ranked, found, naming, options.line_bytes));
         };
         let (passes, state) =
             Passes::new(&mut reader, index, options.threads, |entry| noted.note(entry))?;
@@ -256,7 +256,7 @@ impl SharedLines {
         let metadata = reader.metadata();
         let naming =
             lines::Naming { state: &state, metadata, running, symbolizer, areas: &noted.areas };
-        Ok(lines::lines(ranked, found, naming, options.line_bytes))
+        Ok(lines::lines(&ranked, found, naming, options.line_bytes))
     }
 }
 

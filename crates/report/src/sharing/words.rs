@@ -62,7 +62,7 @@ pub(super) fn nothing(found: &SharedLines) -> Option<String> {
     Some(match memory {
         _ if memory.samples == 0 => "no samples".to_owned(),
         _ if memory.accesses == 0 => format!(
-            "none of {} says what was accessed. Try: perf c2c record -- CMD, on a CPU with PEBS, IBS or SPE; elsewhere \
+            "none of {} says what was accessed. Try: pmuscope record --sharing -- CMD; on a CPU without PEBS or IBS, \
              pmuscope watch",
             counted(memory.samples, "sample")
         ),

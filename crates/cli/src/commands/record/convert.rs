@@ -38,7 +38,10 @@ pub(super) fn convert(args: Args, machine: &Machine) -> anyhow::Result<RecordPla
         true => Target::CommandInCgroup,
         false => args.target.target("record", &args.command)?,
     };
-    let asked = events::asked(&args.event, machine)?;
+    let asked = match args.sharing {
+        true => events::of_memory(machine)?,
+        false => events::asked(&args.event, machine)?,
+    };
     let strobed = strobe::strobed(&args, &asked, &target, machine)?;
     let (strobe, target, mut groups, mut notices) = match strobed {
         Some(it) => (Some(it.options), it.target, it.groups, it.notices),
@@ -189,15 +192,16 @@ pub(in crate::commands) fn sampling(
 
 fn extras(args: &Args) -> Result<Extras, String> {
     let mut fields = SampleType::empty();
-    fields.set(SampleType::ADDR | SampleType::DATA_SRC, args.data);
+    fields.set(SampleType::ADDR | SampleType::DATA_SRC, args.data || args.sharing);
     fields.set(SampleType::PHYS_ADDR, args.phys_data);
-    fields.set(SampleType::WEIGHT, args.weight);
+    fields.set(SampleType::WEIGHT, args.weight || args.sharing);
     fields.set(SampleType::PERIOD, args.period);
     let branches = match &args.branch_filter {
         Some(text) => Some(parse_branch_filter(text).map_err(|error| error.to_string())?),
         None => args.branch_any.then_some(BranchSampleType::ANY),
     };
-    Ok(Extras { fields, branches, data_mappings: args.data, user_callchains: args.user_callchains })
+    let data_mappings = args.data || args.sharing;
+    Ok(Extras { fields, branches, data_mappings, user_callchains: args.user_callchains })
 }
 
 /// `CLOCK_*` by perf's names and ours.

@@ -1,10 +1,11 @@
 //! Which events are recorded, and how often they sample where the command line says so.
 
-use pmuscope_console::exit::{Exit, bad_input, failure};
+use pmuscope_console::exit::{Exit, bad_input, failure, not_possible};
 use pmuscope_console::say;
 use pmuscope_console::say::is_verbose;
 use pmuscope_events::{
-    Catalog, EventError, Group, MachineCatalog, Sampling as EventSampling, default_event, parse,
+    Catalog, EventError, Group, MachineCatalog, Sampling as EventSampling, default_event,
+    memory_events, parse,
 };
 use pmuscope_machine::{Machine, Target};
 use pmuscope_recorder::Sampling;
@@ -43,6 +44,12 @@ pub(in crate::commands) fn asked(
         })?);
     }
     Ok(groups)
+}
+
+/// The events of `--sharing`.
+pub(super) fn of_memory(machine: &Machine) -> anyhow::Result<Vec<Group>> {
+    let catalog = MachineCatalog::new(machine).map_err(not_possible)?;
+    memory_events(&catalog).map_err(|error| not_possible(format!("--sharing: {error}")))
 }
 
 /// The error, with where events are listed, unless it says what to type itself.

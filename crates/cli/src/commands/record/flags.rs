@@ -84,6 +84,15 @@ pub(crate) struct Args {
         help_heading = "Events"
     )]
     pub(crate) off_cpu: bool,
+    /// Record loads and stores, for cache lines that threads share
+    ///
+    /// With addresses, data sources and latencies; events of the CPU: PEBS or IBS. Then: pmuscope sharing.
+    #[arg(
+        long,
+        conflicts_with_all = ["strobe", "off_cpu", "event"],
+        help_heading = "Events"
+    )]
+    pub(crate) sharing: bool,
     /// Take HZ samples per second and CPU [default: 1000]
     ///
     /// "max" is the highest rate that the kernel allows.
