@@ -55,14 +55,14 @@ pub(crate) fn with_fields(
 }
 
 /// An object and the address where it begins, as the symbol table has it.
-type Placed = Option<(DataObject, u64)>;
+type PlacedObject = Option<(DataObject, u64)>;
 
-fn without_start(found: Vec<Placed>) -> Vec<Option<DataObject>> {
+fn without_start(found: Vec<PlacedObject>) -> Vec<Option<DataObject>> {
     found.into_iter().map(|one| Some(one?.0)).collect()
 }
 
 /// The variable or function at each of `addresses`, as far as symbol tables tell.
-pub(crate) fn at(sources: &Sources, module: &Module<'_>, addresses: &[u64]) -> Vec<Placed> {
+pub(crate) fn at(sources: &Sources, module: &Module<'_>, addresses: &[u64]) -> Vec<PlacedObject> {
     let locator = Locator::new(sources);
     let found = match module {
         Module::File { path, build_id } => locator.file(path, *build_id).ok().map(|image| {
@@ -90,7 +90,7 @@ pub(crate) fn data_end(sources: &Sources, path: &Path) -> Option<u64> {
     Locator::new(sources).file(path, None).ok()?.segments().data_end()
 }
 
-fn in_image(image: &Image, separate: Option<&Image>, offsets: &[u64]) -> Vec<Placed> {
+fn in_image(image: &Image, separate: Option<&Image>, offsets: &[u64]) -> Vec<PlacedObject> {
     let (elf, other) = (image.elf().ok(), separate.and_then(|other| other.elf().ok()));
     let tables = [
         elf.as_ref().map(SymbolTable::of_objects).unwrap_or_default(),

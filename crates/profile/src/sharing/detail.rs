@@ -50,12 +50,12 @@ pub(super) struct Detailing<'a> {
     /// Whether contended loads say how long they took; else each costs 1.
     has_cost: bool,
     code: AddressTable<u32>,
-    pub(super) found: Details,
+    pub(super) found: LineDetails,
 }
 
 /// What it found.
 #[derive(Debug, Default)]
-pub(super) struct Details {
+pub(super) struct LineDetails {
     pub(super) places: Interned<ModuleAddress>,
     pub(super) tasks: Interned<TaskKey>,
     pub(super) cells: FxHashMap<AccessKey, AccessSums>,
@@ -76,17 +76,17 @@ impl<'a> Detailing<'a> {
         numbers: &'a FxHashMap<LineKey, u32>,
         (clock, has_cost): (&'a Clock, bool),
     ) -> Self {
-        let found = Details {
+        let found = LineDetails {
             memory: vec![None; numbers.len()],
             totals: vec![0.0; MOST as usize],
             series: vec![0.0; MOST as usize * numbers.len().min(MOST_SERIES)],
-            ..Details::default()
+            ..LineDetails::default()
         };
         Self { reader, finder, numbers, clock, has_cost, code: AddressTable::default(), found }
     }
 
     /// The end: threads have numbers of their own.
-    pub(super) fn finish(self) -> Details {
+    pub(super) fn finish(self) -> LineDetails {
         let Self { reader, mut found, .. } = self;
         // Cells have numbers of groups: one for each event.
         let groups = &reader.tasks.groups.list;
@@ -161,7 +161,7 @@ impl SampleVisitor for Detailing<'_> {
     }
 }
 
-impl Details {
+impl LineDetails {
     pub(super) fn merge(&mut self, other: Self) {
         let place = |place: &ModuleAddress| {
             self.places.intern(mix(place.address, place.module.into()), *place)

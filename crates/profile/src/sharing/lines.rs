@@ -11,7 +11,7 @@ use pmuscope_stats::{Interval, Shares};
 use pmuscope_symbols::{DataObject, KernelIdentity, Module, Symbolizer};
 use rustc_hash::FxHashMap;
 
-use super::detail::{AccessKey, Details, LineMemory};
+use super::detail::{AccessKey, LineDetails, LineMemory};
 use super::key::LineSpace;
 use super::sums::AccessSums;
 use super::verdict::{LineVerdict, WordUse, judge};
@@ -26,7 +26,7 @@ use crate::timeline::sideband::Sideband;
 use crate::timeline::tasks::ModuleAddress;
 
 /// What names come from.
-pub(super) struct Naming<'a> {
+pub(super) struct LineNaming<'a> {
     pub(super) state: &'a Sideband,
     pub(super) metadata: &'a Metadata,
     pub(super) running: &'a KernelIdentity,
@@ -36,8 +36,8 @@ pub(super) struct Naming<'a> {
 
 pub(super) fn lines(
     ranked: &Ranked,
-    found: Details,
-    mut naming: Naming<'_>,
+    found: LineDetails,
+    mut naming: LineNaming<'_>,
     line_bytes: u32,
 ) -> SharedLines {
     let (sites, of_place) = naming.sites(&found.places.list);
@@ -82,7 +82,7 @@ pub(super) fn lines(
 type WordUses = BTreeMap<(u32, u32), AccessSums>;
 
 /// Of the lines whose costs are kept by time.
-fn intervals(ranked: &Ranked, found: &Details) -> Vec<Option<Interval>> {
+fn intervals(ranked: &Ranked, found: &LineDetails) -> Vec<Option<Interval>> {
     let blocks = ranked.clock.len();
     let totals = found.totals.get(..blocks).unwrap_or_default();
     let Some(shares) = Shares::new(totals) else { return Vec::new() };
@@ -178,7 +178,7 @@ fn verdict(line: &SharedLine, uses: &WordUses) -> LineVerdict {
     judge(&of_words.iter().map(used).collect::<Vec<_>>())
 }
 
-impl Naming<'_> {
+impl LineNaming<'_> {
     /// Functions and lines of places, and the number of each place's.
     fn sites(&mut self, places: &[ModuleAddress]) -> (Vec<Site>, Vec<u32>) {
         let kernel = self.state.kernel_identity(self.metadata).compare(self.running);
@@ -209,7 +209,7 @@ impl Naming<'_> {
     }
 
     /// Threads in order, and the number of each task's: a thread that changed its name is one, by one of its names.
-    fn threads(&self, found: &Details) -> (Vec<Thread>, Vec<u32>) {
+    fn threads(&self, found: &LineDetails) -> (Vec<Thread>, Vec<u32>) {
         let id = |task: &TaskKey| (task.pid.unwrap_or(-1), task.tid.unwrap_or(-1));
         let mut names: BTreeMap<(i32, i32), Arc<str>> = BTreeMap::new();
         for task in &found.tasks.list {

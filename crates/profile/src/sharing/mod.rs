@@ -39,7 +39,7 @@ use crate::timeline::blocks::Clock;
 use crate::timeline::sideband::Sideband;
 use crate::timeline::visit::{InOrder, Passes};
 
-use detail::{Detailing, Details};
+use detail::{Detailing, LineDetails};
 use key::{LineFinder, LineKey, SharedFiles};
 use ranking::{AccessReader, LineCost, Ranking};
 
@@ -232,7 +232,7 @@ impl SharedLines {
             let found = second.visitor.finish();
             let (metadata, state) = (reader.metadata(), &second.state);
             let naming =
-                lines::Naming { state, metadata, running, symbolizer, areas: &noted.areas };
+                lines::LineNaming { state, metadata, running, symbolizer, areas: &noted.areas };
             return Ok(lines::lines(&ranked, found, naming, options.line_bytes));
         };
         let (passes, state) =
@@ -244,7 +244,7 @@ impl SharedLines {
         first.for_each(|other| ranking.merge(other));
         let ranked = Ranked::new(ranking);
         let second = || Detailing::new(access(), finder(), &ranked.numbers, ranked.blocks());
-        let mut found: Option<Details> = None;
+        let mut found: Option<LineDetails> = None;
         for one in passes.visit(&state, second)? {
             let one = one.finish();
             match &mut found {
@@ -255,7 +255,7 @@ impl SharedLines {
         let found = found.unwrap_or_default();
         let metadata = reader.metadata();
         let naming =
-            lines::Naming { state: &state, metadata, running, symbolizer, areas: &noted.areas };
+            lines::LineNaming { state: &state, metadata, running, symbolizer, areas: &noted.areas };
         Ok(lines::lines(&ranked, found, naming, options.line_bytes))
     }
 }

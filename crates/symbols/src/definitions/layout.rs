@@ -31,7 +31,7 @@ pub struct FieldAt {
 }
 
 /// A part of a structure that has a byte.
-struct Part {
+struct StructMember {
     /// Its name; `None` of what is as if it belonged to the structure: a base class, a structure without a name.
     name: Option<String>,
     offset: u64,
@@ -110,7 +110,7 @@ impl<'a> FieldFinder<'_, '_, 'a> {
     }
 
     /// The parts of a structure that have the byte at `offset`: several in a union, and bit-fields of one byte.
-    fn parts_at(&self, die: Die, offset: u64) -> Result<Vec<Part>, Damaged> {
+    fn parts_at(&self, die: Die, offset: u64) -> Result<Vec<StructMember>, Damaged> {
         let (mut parts, mut seen) = (Vec::new(), 0);
         self.types.units.children(die, |unit, entry| {
             let is_base = entry.tag() == constants::DW_TAG_inheritance;
@@ -132,7 +132,7 @@ impl<'a> FieldFinder<'_, '_, 'a> {
             let name = self.types.units.text(die.section, unit, entry, constants::DW_AT_name);
             let name = name.filter(|name| !name.is_empty() && !is_base);
             let is_bits = bits.is_some();
-            parts.push(Part { name, offset: at, bytes, kind: field.kind, is_bits });
+            parts.push(StructMember { name, offset: at, bytes, kind: field.kind, is_bits });
             Ok(None::<()>)
         })?;
         Ok(parts)
