@@ -4,9 +4,10 @@ use std::hint::black_box;
 use std::path::Path;
 
 use pmuscope_perfdata::reader::scan::Pieces;
-use pmuscope_perfdata::reader::{ReadError, Reader, Record, Sample};
-use pmuscope_profile::{Collected, Detail, GroupBy, Intervals, Options, Profile, TasksBy};
-use pmuscope_symbols::{KernelIdentity, Request, Resolved, State};
+use pmuscope_perfdata::reader::{ReadError, Reader, Record, RecordingFile, Sample};
+use pmuscope_profile::sharing::{self, SharedLines};
+use pmuscope_profile::{Collected, Detail, Filter, GroupBy, Intervals, Options, Profile, TasksBy};
+use pmuscope_symbols::{KernelIdentity, Request, Resolved, Sources, State, Symbolizer};
 
 /// Pieces so small that a file of some kilobytes has many.
 const PIECES: Pieces = Pieces { part: 512, chunk: 256, packed_chunk: 128 };
@@ -64,6 +65,22 @@ pub fn profile_in_order(path: &Path, apart: GroupBy) -> Result<Profile, ReadErro
     let mut reader = Reader::open(path)?;
     let collected = Collected::in_order(&mut reader, apart, None)?;
     named(collected, &reader, Detail::Function)
+}
+
+/// Reads shared cache lines, names of nothing.
+pub fn shared_lines(path: &Path) {
+    let Ok(recording) = RecordingFile::open(path) else { return };
+    let nowhere = Sources { symfs: Some("/nowhere".into()), ..Sources::default() };
+    let mut symbolizer =
+        Symbolizer::with_sources(pmuscope_symbols::Options { inlined: false }, nowhere);
+    let options =
+        sharing::Options { filter: Filter::default(), line_bytes: 64, threads: 2, pieces: PIECES };
+    let running = KernelIdentity::default();
+    if let Ok(found) = SharedLines::read(&recording, &options, &running, &mut symbolizer) {
+        let of_lines: u64 = found.lines.iter().map(|line| line.sums.contended()).sum();
+        assert!(of_lines <= found.memory.sums.contended(), "each load is of one line");
+        black_box(format!("{found:?}"));
+    }
 }
 
 fn named(collected: Collected, reader: &Reader, detail: Detail) -> Result<Profile, ReadError> {

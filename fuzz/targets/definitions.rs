@@ -30,7 +30,10 @@ fuzz_target!(|bytes: &[u8]| {
         let (file, name) =
             object.split_once(".c:").map_or((None, object), |(_, name)| (Some("a.c"), name));
         let expression = name.parse().expect("an expression");
-        let _ = black_box(definitions.data(file, &expression));
+        if let Ok(place) = black_box(definitions.data(file, &expression)) {
+            let offsets = [0, 1, 9, 24, 1 << 20, u64::MAX];
+            black_box(definitions.fields(&place.variable, place.base, &offsets));
+        }
     }
     black_box(definitions.segments());
     let _ = black_box((definitions.functions("push"), definitions.line("a.c", 3)));

@@ -11,6 +11,7 @@ fuzz_target!(|bytes: &[u8]| {
     let apart = GroupBy { chains: true, tasks: TasksBy::Thread, cpus: true };
     let one = recording::profile(&path, Detail::Function);
     let other = recording::profile_in_order(&path, apart);
+    recording::shared_lines(&path);
     if let (Ok(one), Ok(other)) = (one, other) {
         recording::adds_up(&one);
         recording::adds_up(&other);

@@ -23,6 +23,9 @@ const PAGE_LINES: usize = 200;
 /// Lines that are shown offset by offset at a terminal, and on a page.
 const TEXT_DETAILED: usize = 3;
 const PAGE_DETAILED: usize = 50;
+/// Pairs of reader and writer of each of these.
+const TEXT_PAIRS: usize = 5;
+const PAGE_PAIRS: usize = 50;
 
 /// Enough for the lines above the result.
 const HEAD: LoadRequest = LoadRequest {
@@ -117,7 +120,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let file = path.to_string_lossy();
     let (limits, detailed) = args.limits(form.format);
     let view = RecordingView { file: &file, profile: &profile, limits };
-    let view = SharingView { found: &found, view, nodes: &nodes, detailed };
+    let pairs = if form.format == Format::Html { PAGE_PAIRS } else { TEXT_PAIRS };
+    let view = SharingView { found: &found, view, nodes: &nodes, detailed, pairs };
     let is_whole = profile.state == FileState::Closed && profile.tally.stopped.is_none();
     let nothing = view.nothing();
     let exit = if is_whole && nothing.is_none() { Exit::Done } else { Exit::Incomplete };

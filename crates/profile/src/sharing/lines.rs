@@ -13,6 +13,7 @@ use rustc_hash::FxHashMap;
 
 use super::detail::{AccessKey, LineDetails, LineMemory};
 use super::key::LineSpace;
+use super::pairs::{CodeUse, LinePair, pairs};
 use super::sums::AccessSums;
 use super::verdict::{LineVerdict, WordUse, judge};
 use super::{LineOffset, LineRow, MOST_WITH_FIELDS, Ranked, SharedLine, SharedLines, resolve};
@@ -71,15 +72,15 @@ pub(super) fn lines(
     let memory: Vec<LineMemory> = found.memory.iter().flatten().copied().collect();
     naming.objects(&memory, &mut lines);
     for (line, uses) in lines.iter_mut().zip(&uses) {
-        line.verdict = verdict(line, uses);
+        (line.verdict, line.pairs) = judged(line, uses);
     }
     let seconds = ranked.times.map_or(0.0, |(first, last)| (last - first) as f64 / 1e9);
     let (memory, further_lines) = (ranked.memory, ranked.further);
     SharedLines { lines, further_lines, memory, sites, threads, line_bytes, seconds }
 }
 
-/// Accesses by offset, or word, and thread.
-type WordUses = BTreeMap<(u32, u32), AccessSums>;
+/// Accesses by offset, code and thread.
+type WordUses = BTreeMap<(u32, u32, u32), AccessSums>;
 
 /// Of the lines whose costs are kept by time.
 fn intervals(ranked: &Ranked, found: &LineDetails) -> Vec<Option<Interval>> {
@@ -109,6 +110,7 @@ fn of_cells(cells: &[(AccessKey, AccessSums)], of_place: &[u32]) -> (SharedLine,
         verdict: judge(&[]),
         offsets: Vec::new(),
         rows: Vec::new(),
+        pairs: Vec::new(),
         threads: Vec::new(),
     };
     let mut threads: BTreeMap<u32, AccessSums> = BTreeMap::new();
@@ -118,7 +120,7 @@ fn of_cells(cells: &[(AccessKey, AccessSums)], of_place: &[u32]) -> (SharedLine,
         let (offset, site) = (key.offset, of_place[key.place as usize]);
         line.sums.add(sums);
         threads.entry(key.task).or_default().add(sums);
-        uses.entry((offset, key.task)).or_default().add(sums);
+        uses.entry((offset, site, key.task)).or_default().add(sums);
         let row = rows.entry((offset, site)).or_insert_with(|| LineRow {
             offset,
             site,
@@ -158,24 +160,27 @@ fn of_cells(cells: &[(AccessKey, AccessSums)], of_place: &[u32]) -> (SharedLine,
     (line, uses)
 }
 
-/// The verdict on a line, once its words are known.
-fn verdict(line: &SharedLine, uses: &WordUses) -> LineVerdict {
+/// The verdict on a line, and who writes what others wait for, once its words are known.
+fn judged(line: &SharedLine, uses: &WordUses) -> (LineVerdict, Vec<LinePair>) {
     let word = |offset: u32| {
         let found = line.offsets.iter().find(|one| one.offset == offset);
         found.map_or(offset, |one| one.word)
     };
-    let mut of_words = WordUses::new();
-    for (&(offset, thread), sums) in uses {
-        of_words.entry((word(offset), thread)).or_default().add(sums);
+    let mut of_words: BTreeMap<(u32, u32), WordUse> = BTreeMap::new();
+    let mut of_code: BTreeMap<(u32, u32, u32), CodeUse> = BTreeMap::new();
+    for (&(offset, site, thread), sums) in uses {
+        let word = word(offset);
+        let (contended, cost, writes) = (sums.contended(), sums.cost, sums.writes());
+        let one = of_words.entry((word, thread)).or_default();
+        let (all, of_cost) = (one.contended + contended, one.cost.saturating_add(cost));
+        *one = WordUse { word, thread, contended: all, cost: of_cost, writes: one.writes + writes };
+        let one = of_code.entry((word, site, thread)).or_default();
+        let (all, of_cost) = (one.contended + contended, one.cost.saturating_add(cost));
+        let writes = one.writes + writes;
+        *one = CodeUse { word, site, thread, contended: all, cost: of_cost, writes };
     }
-    let used = |(&(word, thread), sums): (&(u32, u32), &AccessSums)| WordUse {
-        word,
-        thread,
-        contended: sums.contended(),
-        cost: sums.cost,
-        writes: sums.writes(),
-    };
-    judge(&of_words.iter().map(used).collect::<Vec<_>>())
+    let words: Vec<WordUse> = of_words.into_values().collect();
+    (judge(&words), pairs(&of_code.into_values().collect::<Vec<_>>()))
 }
 
 impl LineNaming<'_> {

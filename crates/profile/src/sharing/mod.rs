@@ -17,6 +17,7 @@
 mod detail;
 mod key;
 mod lines;
+mod pairs;
 mod ranking;
 mod sums;
 mod verdict;
@@ -43,6 +44,7 @@ use detail::{Detailing, LineDetails};
 use key::{LineFinder, LineKey, SharedFiles};
 use ranking::{AccessReader, LineCost, Ranking};
 
+pub use pairs::LinePair;
 pub use ranking::SampledMemory;
 pub use sums::AccessSums;
 pub use verdict::LineVerdict;
@@ -130,6 +132,8 @@ pub struct SharedLine {
     pub offsets: Vec<LineOffset>,
     /// By offset and code, the most expensive of each offset first.
     pub rows: Vec<LineRow>,
+    /// Code that loaded and code that had written, an estimate: the pairs with the most loads first.
+    pub pairs: Vec<LinePair>,
     /// Threads with their accesses, the most accesses first: position in [`SharedLines::threads`].
     pub threads: Vec<(u32, AccessSums)>,
 }

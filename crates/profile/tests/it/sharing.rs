@@ -1,5 +1,6 @@
 //! Shared cache lines of simulated threads, against what is true of them.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use pmuscope_perfdata::reader::RecordingFile;
@@ -31,6 +32,26 @@ fn number(line: &SharedLine) -> usize {
     ((line.address - MEMORY) / 64) as usize
 }
 
+/// Position among the program's accesses of code at a site.
+fn access(found: &SharedLines, site: u32) -> usize {
+    // The program is mapped from its first byte on, a function for each access; 0 is no address.
+    (found.sites[site as usize].address.unwrap_or(0) / 16) as usize
+}
+
+/// Share of contended loads that the estimate gives to other pairs than the simulation had: 0 is right, 1 all wrong.
+fn wrong_pairs(simulation: &Simulation, found: &SharedLines, line: &SharedLine) -> f64 {
+    let truth = &simulation.truth[number(line)].pairs;
+    let all: u64 = truth.values().sum();
+    let estimated: f64 = line.pairs.iter().map(|pair| pair.contended).sum();
+    let mut off: BTreeMap<(usize, usize), f64> =
+        truth.iter().map(|(&pair, &loads)| (pair, loads as f64 / all as f64)).collect();
+    for pair in &line.pairs {
+        let codes = (access(found, pair.reader), access(found, pair.writer));
+        *off.entry(codes).or_default() -= pair.contended / estimated;
+    }
+    off.values().map(|off| off.abs()).sum::<f64>() / 2.0
+}
+
 #[test]
 fn lines_are_ranked_and_judged_whatever_the_pmu() {
     for pmu in [Pmu::Pebs, Pmu::Ibs, Pmu::Spe] {
@@ -43,6 +64,10 @@ fn lines_are_ranked_and_judged_whatever_the_pmu() {
         assert_eq!(of(0), SharingVerdict::TrueSharing, "{pmu:?}");
         assert_eq!(of(1), SharingVerdict::FalseSharing, "{pmu:?}");
         assert_eq!(of(2), SharingVerdict::FalseSharing, "{pmu:?}");
+        for line in &found.lines {
+            let wrong = wrong_pairs(&simulation, &found, line);
+            assert!(wrong < 0.1, "{pmu:?}, line {}: {wrong} {:?}", number(line), line.pairs);
+        }
         assert_eq!(found.threads.len(), 3);
         assert_eq!(&*found.lines[0].module, "[heap]");
     }
@@ -134,6 +159,9 @@ struct Tally {
     /// Intervals of shares, and those that hold the share of a run 20 times as long.
     intervals: u64,
     covered: u64,
+    /// Lines with 200 sampled contended loads, and the sum of what [`wrong_pairs`] says of them.
+    paired: u64,
+    wrong: f64,
 }
 
 impl Tally {
@@ -165,6 +193,10 @@ impl Tally {
                 let least = truth.neighbors_cost / all * (1.0 - 3.0 / n.sqrt());
                 self.held += u64::from(bound >= least);
             }
+            if line.sums.contended() >= 200 {
+                self.paired += 1;
+                self.wrong += wrong_pairs(&simulation, &found, line);
+            }
             if let Some(interval) = line.interval {
                 self.intervals += 1;
                 self.covered += u64::from(interval.contains(long.truth[number].cost / of_long));
@@ -189,6 +221,7 @@ fn random_programs_are_judged_right() {
     assert!(tally.first * 100 >= tally.programs * 95, "{tally:?}");
     assert!(tally.right * 100 >= tally.judged * 95, "{tally:?}");
     assert_eq!(tally.held, tally.bounds, "{tally:?}");
+    assert!(tally.wrong < 0.1 * tally.paired as f64, "{tally:?}");
 }
 
 #[test]

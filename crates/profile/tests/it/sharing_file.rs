@@ -90,7 +90,7 @@ pub(crate) struct Program {
 }
 
 /// What is true of a line.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Truth {
     /// Loads that found the line modified by another CPU, and what they took, cycles.
     pub(crate) contended: u64,
@@ -98,6 +98,9 @@ pub(crate) struct Truth {
     /// Of them, those of bytes that no other CPU had written since this one had the line.
     pub(crate) by_neighbors: u64,
     pub(crate) neighbors_cost: f64,
+    /// Contended loads by access that loaded and access that had written the line last: their positions in
+    /// [`Program::accesses`].
+    pub(crate) pairs: BTreeMap<(usize, usize), u64>,
 }
 
 /// A sample.
@@ -117,6 +120,8 @@ struct Sample {
 struct Line {
     /// The CPU that has it modified.
     owner: Option<usize>,
+    /// The access that wrote it last.
+    writer: usize,
     /// CPUs that have it.
     sharers: Vec<bool>,
     /// By CPU: offsets that others wrote since it had the line.
@@ -157,6 +162,7 @@ impl Program {
             .collect();
         let empty = Line {
             owner: None,
+            writer: 0,
             sharers: vec![false; self.threads],
             written: vec![Vec::new(); self.threads],
         };
@@ -173,8 +179,8 @@ impl Program {
             let is_false = !line.written[thread].contains(&access.offset);
             let spread = 0.7 + 0.3 * -f64::ln(1.0 - random.f64());
             let took = (LATENCY[from as usize] * spread).max(4.0);
-            let stored_at_once = line.owner == Some(thread);
-            line.access(thread, &access);
+            let (is_own, writer) = (line.owner == Some(thread), line.writer);
+            line.access(thread, (at, &access));
             let does_load = access.does != Does::Store;
             if does_load && matches!(from, From::Core | From::Node) {
                 let truth = &mut out.truth[access.line];
@@ -182,6 +188,7 @@ impl Program {
                 truth.cost += took;
                 truth.by_neighbors += u64::from(is_false);
                 truth.neighbors_cost += if is_false { took } else { 0.0 };
+                *truth.pairs.entry((at, writer)).or_default() += 1;
             }
             let counter = match (self.pmu, does_load) {
                 (Pmu::Pebs, true) if took < 30.0 => continue,
@@ -207,7 +214,7 @@ impl Program {
                     0
                 },
                 weight: if is_access && does_load { took as u64 } else { 0 },
-                source: if is_access { self.source(access.does, from, stored_at_once) } else { 1 },
+                source: if is_access { self.source(access.does, from, is_own) } else { 1 },
             });
         }
         out
@@ -259,14 +266,14 @@ fn pick(random: &mut fastrand::Rng, of: &[usize], accesses: &[Access]) -> Option
 }
 
 impl Line {
-    fn access(&mut self, thread: usize, access: &Access) {
+    fn access(&mut self, thread: usize, (at, access): (usize, &Access)) {
         let stores = access.does != Does::Load;
         if !self.sharers[thread] || stores {
             self.written[thread].clear();
         }
         if stores {
             self.sharers.fill(false);
-            self.owner = Some(thread);
+            (self.owner, self.writer) = (Some(thread), at);
             for (other, written) in self.written.iter_mut().enumerate() {
                 if other != thread && !written.contains(&access.offset) {
                     written.push(access.offset);

@@ -33,6 +33,7 @@ struct LineOut<'a> {
     line: SheetObject<'a>,
     offsets: Sheet<'a>,
     rows: Sheet<'a>,
+    pairs: Sheet<'a>,
     threads: Sheet<'a>,
 }
 
@@ -44,6 +45,7 @@ impl<'a> SharingReport<'a> {
             line: SheetObject(sheets::lines(*view, std::slice::from_ref(line), 1)),
             offsets: sheets::offsets(*view, line),
             rows: sheets::rows(view, line),
+            pairs: sheets::pairs(*view, line, usize::MAX),
             threads: sheets::threads(*view, line),
         };
         Self {

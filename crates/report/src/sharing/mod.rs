@@ -36,6 +36,8 @@ pub struct SharingView<'a> {
     pub nodes: &'a BTreeMap<u32, u32>,
     /// Lines that are shown offset by offset.
     pub detailed: usize,
+    /// Pairs of reader and writer that are shown of each.
+    pub pairs: usize,
 }
 
 impl<'a> SharingView<'a> {

@@ -40,4 +40,9 @@ fn line_part<'a>(view: SharingView<'a>, at: usize, line: &'a SharedLine) -> Sect
         .line(Some(consequence(of).to_owned()))
         .line(words::bound(&view, line))
         .sheet(sheets::rows(&view, line))
+        .part(
+            Section::new("", "Loads and the writes they waited for")
+                .about("An estimate: loads are divided among the sampled writes of other threads.")
+                .sheet(sheets::pairs(view, line, view.pairs).all_with("--json")),
+        )
 }

@@ -2,11 +2,12 @@
 
 use pmuscope_perfdata::reader::AccessClass;
 use pmuscope_profile::hits::Thread;
-use pmuscope_profile::sharing::{AccessSums, LineOffset, LineRow, SharedLine};
+use pmuscope_profile::sharing::{AccessSums, LineOffset, LinePair, LineRow, SharedLine};
 use serde_json::json;
 
 use super::SharingView;
 use super::words::{self, contended_word, remote};
+use crate::number::significant;
 use crate::sheet::{Field, NAME, Sheet, SheetForm};
 use crate::watch::{place, verdict, verdict_word};
 
@@ -165,6 +166,51 @@ pub(super) fn offsets<'a>(view: SharingView<'a>, line: &'a SharedLine) -> Sheet<
     fields.extend(sums(view, |row: &LineOffset| &row.sums));
     fields.push(Field::count("contended_cycles_p90", |row: &LineOffset| row.contended_p90));
     Sheet::new(fields, &line.offsets, line.offsets.len())
+}
+
+/// A row per pair of reader and writer.
+pub(super) fn pairs<'a>(view: SharingView<'a>, line: &'a SharedLine, most: usize) -> Sheet<'a> {
+    let found = view.found;
+    let word = move |offset: u32| {
+        let data = line.offsets.iter().find(|one| one.offset == offset).and_then(words::data);
+        data.unwrap_or_else(|| format!("+{offset}"))
+    };
+    let code = move |site: u32| place(found.sites.get(site as usize));
+    let site = move |site: u32| found.sites.get(site as usize);
+    let largest = line.pairs.first().map_or(1.0, |pair| pair.contended.max(1.0));
+    let fields = vec![
+        Field::number("contended", |pair: &LinePair| Some(pair.contended))
+            .head(contended_word(found))
+            .shown_as(|pair| format!("~{}", significant(pair.contended, 3)).into())
+            .shaded(move |pair| pair.contended / largest),
+        Field::number("cost", |pair: &LinePair| Some(pair.cost)).for_programs(),
+        Field::count("read_word", |pair: &LinePair| u64::from(pair.read_word)).for_programs(),
+        Field::text("read", move |pair: &LinePair| Some(word(pair.read_word)))
+            .head("load of")
+            .for_people(),
+        Field::text("reader", move |pair: &LinePair| Some(code(pair.reader)))
+            .head("by")
+            .wanted(NAME)
+            .for_people(),
+        Field::text("reader.function", move |pair: &LinePair| {
+            site(pair.reader)?.function.as_deref()
+        })
+        .for_programs(),
+        Field::count("written_word", |pair: &LinePair| u64::from(pair.written_word)).for_programs(),
+        Field::text("written", move |pair: &LinePair| Some(word(pair.written_word)))
+            .head("write of")
+            .for_people(),
+        Field::text("writer", move |pair: &LinePair| Some(code(pair.writer)))
+            .head("by")
+            .wanted(NAME)
+            .for_people(),
+        Field::text("writer.function", move |pair: &LinePair| {
+            site(pair.writer)?.function.as_deref()
+        })
+        .for_programs(),
+    ];
+    let shown = &line.pairs[..line.pairs.len().min(most)];
+    Sheet::new(fields, shown, line.pairs.len())
 }
 
 /// A row per thread, for programs.

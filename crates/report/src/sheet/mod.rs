@@ -696,6 +696,12 @@ impl<'a> Sheet<'a> {
         self
     }
 
+    /// The flag that shows the rows that are left out.
+    pub(crate) fn all_with(mut self, flag: &'static str) -> Self {
+        self.all_with = flag;
+        self
+    }
+
     /// The text is below a title, as lists of facts are.
     pub(crate) fn indented(mut self) -> Self {
         self.indent = 2;
