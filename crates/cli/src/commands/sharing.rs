@@ -104,6 +104,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let options = Options {
         filter: filter.clone(),
         line_bytes: args.line_size,
+        least_share: args.percent_limit / 100.0,
         threads: available_threads(),
         pieces: Pieces::default(),
     };

@@ -66,8 +66,8 @@ const OLD_LEVELS: [&str; 11] = [
     "Local RAM",
     "Remote RAM (1 hop)",
     "Remote RAM (2 hops)",
-    "Remote core/same node Any cache hit",
-    "Remote node Any cache hit",
+    "Remote Cache (1 hop)",
+    "Remote Cache (2 hops)",
     "I/O",
     "Uncached",
 ];
@@ -310,6 +310,18 @@ impl DataSource {
         (level != 0).then(|| OLD_LEVELS.get(level.trailing_zeros() as usize).copied()).flatten()
     }
 
+    /// How far away the data were, where the hardware says it (`mem_hops`).
+    #[must_use]
+    pub fn distance(self) -> Option<&'static str> {
+        Some(match self.bits(43, 3) {
+            1 => "core, same node",
+            2 => "node, same socket",
+            3 => "socket, same board",
+            4 => "board",
+            _ => return None,
+        })
+    }
+
     /// What the caches of others said; `None` where that was not recorded.
     #[must_use]
     pub fn snoop(self) -> Option<&'static str> {
@@ -383,9 +395,19 @@ impl fmt::Display for DataSource {
             None => "N/A",
         };
         let or_none = |name: Option<&'static str>| name.unwrap_or("N/A");
+        let is_marked = self.bits(37, 1) == 1;
+        let remote = if is_marked { "Remote " } else { "" };
+        let distance = self.distance().filter(|_| is_marked);
+        let distance = distance.map_or_else(String::new, |distance| format!("{distance} "));
+        let block = match (self.is_blocked_by_data(), self.is_blocked_by_address()) {
+            (false, false) => "N/A",
+            (true, false) => "Data",
+            (false, true) => "Addr",
+            (true, true) => "Data Addr",
+        };
         write!(
             f,
-            "|OP {}|LVL {}{hit}|SNP {}|TLB {}|LCK {lock}",
+            "|OP {}|LVL {remote}{distance}{}{hit}|SNP {}|TLB {}|LCK {lock}|BLK {block}",
             or_none(self.operation()),
             or_none(self.level()),
             or_none(self.snoop()),
@@ -404,7 +426,7 @@ mod tests {
         // LOAD, HIT | REM_CCE1, HITM, no lock, TLB hit in L1.
         let old = 2 | (2 | 0x400) << 5 | 16 << 19 | (2 | 8) << 26;
         let source = DataSource(old);
-        assert_eq!(source.level(), Some("Remote core/same node Any cache hit"));
+        assert_eq!(source.level(), Some("Remote Cache (1 hop)"));
         assert!(source.is_modified_elsewhere() && source.is_load() && !source.is_store());
         assert_eq!((source.snoop(), source.tlb()), (Some("HitM"), Some("L1")));
         assert_eq!(source.locked(), Some(false));
@@ -412,7 +434,11 @@ mod tests {
         // STORE, level number L3, remote bit, hit.
         let new = DataSource(4 | 2 << 5 | 3 << 33 | 1 << 37);
         assert_eq!((new.level(), new.hit(), new.is_remote()), (Some("L3"), Some(true), true));
-        assert_eq!(new.to_string(), "|OP STORE|LVL L3 hit|SNP N/A|TLB N/A|LCK No");
+        let text = "|OP STORE|LVL Remote L3 hit|SNP N/A|TLB N/A|LCK No|BLK N/A";
+        assert_eq!(new.to_string(), text);
+        // AMD: another core of the node, by number and distance.
+        let near = DataSource(2 | (2 | 0x400) << 5 | 16 << 19 | 0xb << 33 | 1 << 37 | 1 << 43);
+        assert!(near.to_string().contains("|LVL Remote core, same node Any cache hit|SNP HitM|"));
         assert_eq!(DataSource(0).level(), None);
     }
 

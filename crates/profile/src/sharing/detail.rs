@@ -1,11 +1,12 @@
 //! The second time over the samples: who accessed which bytes of the contended lines, from where.
 
+use pmuscope_perfdata::reader::AccessClass;
 use pmuscope_perfdata::reader::scan::SampleFields;
 use rustc_hash::FxHashMap;
 
 use super::key::{DataSpot, LineFinder, LineKey, data_spot};
 use super::ranking::AccessReader;
-use super::sums::AccessSums;
+use super::sums::{ClassSums, MemoryAccess};
 use crate::count::group::TaskKey;
 use crate::table::{Interned, mix};
 use crate::timeline::blocks::{Clock, MOST};
@@ -21,13 +22,20 @@ const MOST_SERIES: usize = 256;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct AccessKey {
     pub(super) line: u32,
-    pub(super) offset: u32,
+    pub(super) offset: u16,
+    pub(super) class: AccessClass,
+    /// See [`MemoryAccess::marks`](super::sums::MemoryAccess::marks).
+    pub(super) marks: u8,
     /// Number of the place of the instruction.
     pub(super) place: u32,
     /// Number of the thread.
     pub(super) task: u32,
-    pub(super) cpu: Option<u32>,
+    /// [`NO_CPU`] where samples do not say it.
+    pub(super) cpu: u32,
 }
+
+/// No CPU has this number.
+pub(super) const NO_CPU: u32 = u32::MAX;
 
 /// What is known of a line's memory.
 #[derive(Debug, Clone, Copy)]
@@ -58,9 +66,9 @@ pub(super) struct Detailing<'a> {
 pub(super) struct LineDetails {
     pub(super) places: Interned<ModuleAddress>,
     pub(super) tasks: Interned<TaskKey>,
-    pub(super) cells: FxHashMap<AccessKey, AccessSums>,
+    pub(super) cells: FxHashMap<AccessKey, ClassSums>,
     /// How long contended loads took, by line and offset, in no order.
-    pub(super) latencies: FxHashMap<(u32, u32), Vec<u32>>,
+    pub(super) latencies: FxHashMap<(u32, u16), Vec<u32>>,
     /// By line.
     pub(super) memory: Vec<Option<LineMemory>>,
     /// Contended loads by block of time: what they cost or, of those without a weight, how many; all of them, then
@@ -104,9 +112,9 @@ impl<'a> Detailing<'a> {
     }
 
     /// A contended load at its time, of a line where it is one of those.
-    fn count_at(&mut self, line: Option<u32>, sums: &AccessSums, time: Option<u64>) {
+    fn count_at(&mut self, line: Option<u32>, access: &MemoryAccess, time: Option<u64>) {
         let block = time.and_then(|time| self.clock.block_of(time)).unwrap_or(0) as usize;
-        let cost = if self.has_cost { sums.cost as f64 } else { 1.0 };
+        let cost = if self.has_cost { access.cost() as f64 } else { 1.0 };
         self.found.totals[block] += cost;
         let of_line = line.map(|line| line as usize * MOST as usize + block);
         if let Some(sum) = of_line.and_then(|at| self.found.series.get_mut(at)) {
@@ -128,7 +136,6 @@ impl SampleVisitor for Detailing<'_> {
     ) {
         let Some(ran) = self.reader.tasks.ran(lookup, at, hit, time) else { return };
         let Some(access) = self.reader.read(hit) else { return };
-        let sums = AccessSums::of(&access);
         let address = hit.address.filter(|&address| address != 0);
         let pid = hit.task.map_or(-1, |(pid, _)| pid);
         let place = address.map(|address| {
@@ -137,7 +144,7 @@ impl SampleVisitor for Detailing<'_> {
         });
         let line = place.and_then(|(.., line)| line);
         if access.class.is_contended() {
-            self.count_at(line, &sums, time);
+            self.count_at(line, &access, time);
         }
         let Some((address, offset, Some(line))) = place else { return };
         let memory = &mut self.found.memory[line as usize];
@@ -152,10 +159,12 @@ impl SampleVisitor for Detailing<'_> {
             None => number(UNKNOWN_PLACE),
             Some(ip) => self.code.find((lookup, at), ran.view, (hit.mode, ip), number).0,
         };
-        let key = AccessKey { line, offset, place, task: ran.group, cpu: hit.cpu };
-        self.found.cells.entry(key).or_default().add(&sums);
-        if sums.contended_with_weight > 0 {
-            let latency = u32::try_from(sums.contended_weight).unwrap_or(u32::MAX);
+        let (class, marks, task) = (access.class, access.marks(), ran.group);
+        let (offset, cpu) = (offset as u16, hit.cpu.unwrap_or(NO_CPU));
+        let key = AccessKey { line, offset, class, marks, place, task, cpu };
+        self.found.cells.entry(key).or_default().add(&access.sums());
+        if let Some(weight) = access.weight.filter(|_| class.is_contended()) {
+            let latency = u32::try_from(weight).unwrap_or(u32::MAX);
             self.found.latencies.entry((line, offset)).or_default().push(latency);
         }
     }

@@ -11,10 +11,10 @@ use pmuscope_stats::{Interval, Shares};
 use pmuscope_symbols::{DataObject, KernelIdentity, Module, Symbolizer};
 use rustc_hash::FxHashMap;
 
-use super::detail::{AccessKey, LineDetails, LineMemory};
+use super::detail::{AccessKey, LineDetails, LineMemory, NO_CPU};
 use super::key::LineSpace;
 use super::pairs::{CodeUse, LinePair, pairs};
-use super::sums::AccessSums;
+use super::sums::{AccessSums, ClassSums};
 use super::verdict::{LineVerdict, WordUse, judge};
 use super::{LineOffset, LineRow, MOST_WITH_FIELDS, Ranked, SharedLine, SharedLines, resolve};
 use crate::count::group::TaskKey;
@@ -44,10 +44,10 @@ pub(super) fn lines(
     let (sites, of_place) = naming.sites(&found.places.list);
     let (threads, of_task) = naming.threads(&found);
     let intervals = intervals(ranked, &found);
-    let cell = |(key, sums): (AccessKey, AccessSums)| {
+    let cell = |(key, sums): (AccessKey, ClassSums)| {
         (AccessKey { task: of_task[key.task as usize], ..key }, sums)
     };
-    let mut cells: Vec<(AccessKey, AccessSums)> = found.cells.into_iter().map(cell).collect();
+    let mut cells: Vec<(AccessKey, ClassSums)> = found.cells.into_iter().map(cell).collect();
     cells.sort_unstable_by_key(|(key, _)| *key);
     let mut lines: Vec<SharedLine> = Vec::with_capacity(ranked.keys.len());
     let mut uses: Vec<WordUses> = Vec::with_capacity(ranked.keys.len());
@@ -64,7 +64,7 @@ pub(super) fn lines(
         line.in_kernel = key.space == LineSpace::Kernel;
         line.interval = intervals.get(number).copied().flatten();
         for offset in &mut line.offsets {
-            let latencies = found.latencies.get(&(number as u32, offset.offset));
+            let latencies = found.latencies.get(&(number as u32, offset.offset as u16));
             offset.contended_p90 = latencies.and_then(|all| ninety_percent(all));
         }
         lines.push(line);
@@ -99,7 +99,7 @@ fn ninety_percent(latencies: &[u32]) -> Option<u64> {
 }
 
 /// A line without what its memory is; `cells` are in order.
-fn of_cells(cells: &[(AccessKey, AccessSums)], of_place: &[u32]) -> (SharedLine, WordUses) {
+fn of_cells(cells: &[(AccessKey, ClassSums)], of_place: &[u32]) -> (SharedLine, WordUses) {
     let mut line = SharedLine {
         address: 0,
         pid: None,
@@ -117,7 +117,10 @@ fn of_cells(cells: &[(AccessKey, AccessSums)], of_place: &[u32]) -> (SharedLine,
     let mut rows: BTreeMap<(u32, u32), LineRow> = BTreeMap::new();
     let mut uses = WordUses::new();
     for (key, sums) in cells {
-        let (offset, site) = (key.offset, of_place[key.place as usize]);
+        let (offset, site) = (u32::from(key.offset), of_place[key.place as usize]);
+        let mut of_cell = AccessSums::default();
+        of_cell.add_class((key.class, key.marks), sums);
+        let sums = &of_cell;
         line.sums.add(sums);
         threads.entry(key.task).or_default().add(sums);
         uses.entry((offset, site, key.task)).or_default().add(sums);
@@ -130,7 +133,7 @@ fn of_cells(cells: &[(AccessKey, AccessSums)], of_place: &[u32]) -> (SharedLine,
         });
         row.sums.add(sums);
         row.threads.push(key.task);
-        row.cpus.extend(key.cpu);
+        row.cpus.extend(Some(key.cpu).filter(|&cpu| cpu != NO_CPU));
         match line.offsets.last_mut().filter(|last| last.offset == offset) {
             Some(last) => last.sums.add(sums),
             None => {

@@ -50,7 +50,7 @@ pub use sums::AccessSums;
 pub use verdict::LineVerdict;
 
 /// Lines that are looked at more closely.
-const MOST_LINES: usize = 4096;
+const MOST_LINES: usize = 1024;
 /// Lines in which fields of variables are looked for: that takes a walk over debug information for each variable.
 const MOST_WITH_FIELDS: usize = 64;
 
@@ -59,8 +59,10 @@ const MOST_WITH_FIELDS: usize = 64;
 pub struct Options {
     /// Which samples count.
     pub filter: Filter,
-    /// Bytes of a cache line, a power of two.
+    /// Bytes of a cache line, a power of two up to 65,536.
     pub line_bytes: u32,
+    /// Lines with a smaller share of what all contended loads cost are only counted, 0 to 1.
+    pub least_share: f64,
     /// Threads.
     pub threads: usize,
     /// Sizes of what threads take at once.
@@ -132,7 +134,7 @@ pub struct SharedLine {
     pub offsets: Vec<LineOffset>,
     /// By offset and code, the most expensive of each offset first.
     pub rows: Vec<LineRow>,
-    /// Code that loaded and code that had written, an estimate: the pairs with the most loads first.
+    /// Code that loaded and code that had written, an estimate: the pairs with the most loads first, 256 at most.
     pub pairs: Vec<LinePair>,
     /// Threads with their accesses, the most accesses first: position in [`SharedLines::threads`].
     pub threads: Vec<(u32, AccessSums)>,
@@ -229,7 +231,7 @@ impl SharedLines {
             let first = Ranking::new(access(), finder());
             let mut first = InOrder::after(Sideband::default(), first);
             first.read(&mut recording.reader()?, |_| {})?;
-            let ranked = Ranked::new(first.visitor);
+            let ranked = Ranked::new(first.visitor, options.least_share);
             let second = Detailing::new(access(), finder(), &ranked.numbers, ranked.blocks());
             let mut second = InOrder::after(Sideband::default(), second);
             second.read(&mut recording.reader()?, |_| {})?;
@@ -246,7 +248,7 @@ impl SharedLines {
         let mut first = passes.visit(&state, || Ranking::new(access(), finder()))?.into_iter();
         let mut ranking = first.next().unwrap_or_else(|| Ranking::new(access(), finder()));
         first.for_each(|other| ranking.merge(other));
-        let ranked = Ranked::new(ranking);
+        let ranked = Ranked::new(ranking, options.least_share);
         let second = || Detailing::new(access(), finder(), &ranked.numbers, ranked.blocks());
         let mut found: Option<LineDetails> = None;
         for one in passes.visit(&state, second)? {
@@ -292,13 +294,19 @@ struct Ranked {
 }
 
 impl Ranked {
-    fn new(ranking: Ranking<'_>) -> Self {
+    fn new(ranking: Ranking<'_>, least_share: f64) -> Self {
         let Ranking { lines, memory, times, .. } = ranking;
         let mut all: Vec<(LineCost, LineKey)> =
             lines.into_iter().map(|(key, cost)| (cost, key)).collect();
         all.sort_unstable_by(|(a, one), (b, other)| b.cmp(a).then(one.cmp(other)));
-        let further = all.len().saturating_sub(MOST_LINES);
-        all.truncate(MOST_LINES);
+        let (total, has_cost) = (&memory.sums, memory.sums.cost > 0);
+        let share = |line: &LineCost| match has_cost {
+            true => line.cost as f64 / total.cost as f64,
+            false => line.contended as f64 / total.contended().max(1) as f64,
+        };
+        let large = all.partition_point(|(line, _)| share(line) >= least_share);
+        let further = all.len() - large.min(MOST_LINES);
+        all.truncate(large.min(MOST_LINES));
         let keys: Vec<LineKey> = all.into_iter().map(|(_, key)| key).collect();
         let numbers = keys.iter().copied().zip(0..).collect();
         Self { keys, numbers, further, memory, clock: Clock::of(times), times }

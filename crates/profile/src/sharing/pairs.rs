@@ -12,6 +12,11 @@
 
 use std::collections::BTreeMap;
 
+/// Uses by which loads, and by which writes, that are paired: those with the most.
+const MOST_USES: usize = 128;
+/// Pairs that are kept.
+const MOST_PAIRS: usize = 256;
+
 /// What a thread did at a word from one place in code.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct CodeUse {
@@ -40,17 +45,37 @@ pub struct LinePair {
     pub cost: f64,
 }
 
-/// Pairs of a line, those with the most loads first.
+/// Pairs of a line, those with the most loads first; as many as are kept.
 pub(super) fn pairs(uses: &[CodeUse]) -> Vec<LinePair> {
-    let writes: Vec<&CodeUse> = uses.iter().filter(|one| one.writes > 0).collect();
+    let largest = |number: fn(&CodeUse) -> u64| {
+        let mut all: Vec<&CodeUse> = uses.iter().filter(|one| number(one) > 0).collect();
+        all.sort_by_key(|one| std::cmp::Reverse(number(one)));
+        all.truncate(MOST_USES);
+        all
+    };
+    let (reads, writes) = (largest(|one| one.contended), largest(|one| one.writes));
+    // Writes of each thread, and of each to a word: all of them.
+    let mut written: BTreeMap<(Option<u32>, Option<u32>), u64> = BTreeMap::new();
+    for one in uses {
+        for (thread, word) in [
+            (None, None),
+            (Some(one.thread), None),
+            (None, Some(one.word)),
+            (Some(one.thread), Some(one.word)),
+        ] {
+            *written.entry((thread, word)).or_default() += one.writes;
+        }
+    }
+    let of = |thread, word| written.get(&(thread, word)).copied().unwrap_or(0);
     // By reader's word and code, writer's word and code: loads, cost.
     let mut sums: BTreeMap<(u32, u32, u32, u32), (f64, f64)> = BTreeMap::new();
-    for read in uses.iter().filter(|one| one.contended > 0) {
-        let of_others = || writes.iter().filter(|one| one.thread != read.thread);
-        let is_word = of_others().any(|one| one.word == read.word);
-        let causes = || of_others().filter(|one| !is_word || one.word == read.word);
-        let all: u64 = causes().map(|one| one.writes).sum();
-        for write in causes() {
+    for read in reads {
+        let by_others = |word| of(None, word) - of(Some(read.thread), word);
+        let word = Some(read.word).filter(|_| by_others(Some(read.word)) > 0);
+        let all = by_others(word);
+        let is_cause =
+            |one: &&&CodeUse| one.thread != read.thread && word.is_none_or(|word| one.word == word);
+        for write in writes.iter().filter(is_cause) {
             let share = write.writes as f64 / all as f64;
             let sum = sums.entry((read.word, read.site, write.word, write.site)).or_default();
             sum.0 += share * read.contended as f64;
@@ -68,6 +93,7 @@ pub(super) fn pairs(uses: &[CodeUse]) -> Vec<LinePair> {
     let mut pairs: Vec<LinePair> = sums.into_iter().map(pair).collect();
     // In the order of places where two are equal.
     pairs.sort_by(|a, b| b.contended.total_cmp(&a.contended));
+    pairs.truncate(MOST_PAIRS);
     pairs
 }
 

@@ -35,23 +35,78 @@ pub(super) struct MemoryAccess {
     pub(super) period: u64,
 }
 
-impl AccessSums {
-    pub(super) fn of(access: &MemoryAccess) -> Self {
-        let MemoryAccess { class, source, weight, period } = *access;
-        let mut sums = Self::default();
-        sums.by_class[class as usize] = 1;
-        let is = |is: bool| u64::from(is);
-        sums.locked = is(source.locked() == Some(true));
-        sums.blocked_by_data = is(source.is_blocked_by_data());
-        sums.blocked_by_address = is(source.is_blocked_by_address());
-        if let Some(weight) = weight.filter(|_| !class.is_store()) {
-            (sums.with_weight, sums.weight) = (1, weight);
-            if class.is_contended() {
-                (sums.contended_with_weight, sums.contended_weight) = (1, weight);
-                sums.cost = weight.saturating_mul(period);
+/// What accesses of one class and with the same marks came to: 24 bytes, as there may be millions of such sums.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct ClassSums {
+    samples: u32,
+    with_weight: u32,
+    weight: u64,
+    cost: u64,
+}
+
+impl ClassSums {
+    pub(super) fn add(&mut self, other: &Self) {
+        self.samples = self.samples.saturating_add(other.samples);
+        self.with_weight = self.with_weight.saturating_add(other.with_weight);
+        self.weight = self.weight.saturating_add(other.weight);
+        self.cost = self.cost.saturating_add(other.cost);
+    }
+}
+
+/// Bits of [`MemoryAccess::marks`].
+const LOCKED: u8 = 1;
+const BLOCKED_BY_DATA: u8 = 2;
+const BLOCKED_BY_ADDRESS: u8 = 4;
+
+impl MemoryAccess {
+    /// What else is counted of it.
+    pub(super) fn marks(&self) -> u8 {
+        let bit = |bit: u8, is: bool| if is { bit } else { 0 };
+        bit(LOCKED, self.source.locked() == Some(true))
+            | bit(BLOCKED_BY_DATA, self.source.is_blocked_by_data())
+            | bit(BLOCKED_BY_ADDRESS, self.source.is_blocked_by_address())
+    }
+
+    /// See [`AccessSums::cost`].
+    pub(super) fn cost(&self) -> u64 {
+        self.sums().cost
+    }
+
+    pub(super) fn sums(&self) -> ClassSums {
+        match self.weight.filter(|_| !self.class.is_store()) {
+            None => ClassSums { samples: 1, ..ClassSums::default() },
+            Some(weight) => {
+                let cost = weight.saturating_mul(self.period);
+                let cost = if self.class.is_contended() { cost } else { 0 };
+                ClassSums { samples: 1, with_weight: 1, weight, cost }
             }
         }
+    }
+}
+
+impl AccessSums {
+    pub(super) fn of(access: &MemoryAccess) -> Self {
+        let mut sums = Self::default();
+        sums.add_class((access.class, access.marks()), &access.sums());
         sums
+    }
+
+    /// Adds accesses of one class and with the same marks.
+    pub(super) fn add_class(&mut self, (class, marks): (AccessClass, u8), more: &ClassSums) {
+        let ClassSums { samples, with_weight, weight, cost } = *more;
+        let (samples, with_weight) = (u64::from(samples), u64::from(with_weight));
+        self.by_class[class as usize] += samples;
+        let marked = |bit: u8| if marks & bit == 0 { 0 } else { samples };
+        self.locked += marked(LOCKED);
+        self.blocked_by_data += marked(BLOCKED_BY_DATA);
+        self.blocked_by_address += marked(BLOCKED_BY_ADDRESS);
+        self.with_weight += with_weight;
+        self.weight = self.weight.saturating_add(weight);
+        if class.is_contended() {
+            self.contended_with_weight += with_weight;
+            self.contended_weight = self.contended_weight.saturating_add(weight);
+            self.cost = self.cost.saturating_add(cost);
+        }
     }
 
     pub(super) fn add(&mut self, other: &Self) {

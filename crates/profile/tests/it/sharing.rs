@@ -14,7 +14,8 @@ use crate::sharing_file::{Access, Does, MEMORY, Pmu, Program, Simulation, exampl
 
 fn read(path: &Path, threads: usize, pieces: Pieces) -> SharedLines {
     let recording = RecordingFile::open(path).unwrap();
-    let options = Options { filter: Filter::default(), line_bytes: 64, threads, pieces };
+    let options =
+        Options { filter: Filter::default(), line_bytes: 64, least_share: 0.0, threads, pieces };
     let mut symbolizer = Symbolizer::new(pmuscope_symbols::Options { inlined: false });
     SharedLines::read(&recording, &options, &KernelIdentity::default(), &mut symbolizer).unwrap()
 }

@@ -62,7 +62,7 @@ impl<'a> SharingReport<'a> {
             contended_cycles: memory.sums.contended_mean(),
             other_cycles: memory.sums.other_mean(),
             lines: shown.iter().map(line).collect(),
-            lines_left_out: all - shown.len() + found.further_lines,
+            lines_left_out: all - shown.len(),
             nothing: view.nothing(),
         }
     }

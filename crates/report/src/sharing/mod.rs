@@ -54,7 +54,8 @@ impl<'a> SharingView<'a> {
     fn shown(&self) -> (&'a [SharedLine], usize) {
         let (lines, limits) = (&self.found.lines, self.view.limits);
         let large = lines.iter().take_while(|line| self.share(line) >= limits.share).count();
-        (&lines[..limits.rows.map_or(large, |most| most.min(large))], lines.len())
+        let all = lines.len() + self.found.further_lines;
+        (&lines[..limits.rows.map_or(large, |most| most.min(large))], all)
     }
 
     /// NUMA nodes of CPUs, in order; `None` where the recording does not say.
