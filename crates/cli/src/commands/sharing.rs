@@ -8,8 +8,9 @@ use pmuscope_perfdata::reader::FileState;
 use pmuscope_perfdata::reader::scan::Pieces;
 use pmuscope_profile::sharing::{Options, SharedLines, SharingError};
 use pmuscope_profile::{GroupBy, TasksBy, available_threads};
-use pmuscope_report::{RecordingView, RowLimits, SharingView};
+use pmuscope_report::{RecordingView, RowLimits, SharingBy, SharingView};
 
+use super::choice::one_of;
 use super::empty;
 use super::filter::{FilterArgs, nodes};
 use super::input::InputArgs;
@@ -41,6 +42,7 @@ const HEAD: LoadRequest = LoadRequest {
   pmuscope sharing                     which lines, by which functions, true or false sharing
   pmuscope sharing perf.data           of a file of perf c2c record or perf mem record
   pmuscope sharing --limit 5 --offsets 5
+  pmuscope sharing --by field          which fields of which variables
   pmuscope sharing -o sharing.html     a page with every line by offset
   pmuscope sharing --json              offsets, code, threads and CPUs of each line")]
 pub(crate) struct Args {
@@ -48,12 +50,15 @@ pub(crate) struct Args {
     input: InputArgs,
     #[command(flatten)]
     output: OutputArgs<SharingFormats>,
+    /// Group contended loads by line, function, field or thread
+    #[arg(long, value_name = "WHAT", default_value = "line", value_parser = one_of(GROUPS))]
+    by: SharingBy,
     /// Set the bytes of a cache line, a power of two
     ///
     /// 128 shows what CPUs do that fetch lines in pairs.
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(16..=4096))]
     line_size: u32,
-    /// Show at most N cache lines, or "all" [default: 20]
+    /// Show at most N rows, or "all" [default: 20]
     ///
     /// 200 in HTML, all in other forms.
     #[arg(long, value_name = "N")]
@@ -71,6 +76,14 @@ pub(crate) struct Args {
     #[command(flatten)]
     symbols: SymbolArgs,
 }
+
+/// Values of `--by`.
+const GROUPS: [(&str, &str, SharingBy); 4] = [
+    ("line", "Cache lines, the largest by offset", SharingBy::Line),
+    ("function", "Functions that access them", SharingBy::Function),
+    ("field", "Variables and their fields", SharingBy::Field),
+    ("thread", "Threads", SharingBy::Thread),
+];
 
 pmuscope_console::forms!(SharingFormats: Text Json Csv Tsv Html, "pmuscope/sharing/1");
 
@@ -122,7 +135,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let (limits, detailed) = args.limits(form.format);
     let view = RecordingView { file: &file, profile: &profile, limits };
     let pairs = if form.format == Format::Html { PAGE_PAIRS } else { TEXT_PAIRS };
-    let view = SharingView { found: &found, view, nodes: &nodes, detailed, pairs };
+    let view = SharingView { found: &found, view, nodes: &nodes, by: args.by, detailed, pairs };
     let is_whole = profile.state == FileState::Closed && profile.tally.stopped.is_none();
     let nothing = view.nothing();
     let exit = if is_whole && nothing.is_none() { Exit::Done } else { Exit::Incomplete };

@@ -59,6 +59,24 @@ fn recording_needs_a_pmu() {
 }
 
 #[test]
+fn lines_add_up_by_function_field_and_thread() {
+    let scratch = recorded(Pmu::Pebs);
+    let all = json(&scratch, &[])["contended"].as_u64();
+    for (by, groups) in [("function", 9), ("field", 6), ("thread", 3)] {
+        let found = scratch.pmuscope(["sharing", "x.data", "--by", by, "--json"]);
+        is_documented("sharing", &found.exits(0).stdout);
+        let found: Value = serde_json::from_str(&found.stdout).unwrap();
+        let rows = found["groups"].as_array().unwrap();
+        let sum: u64 = rows.iter().map(|row| row["contended"].as_u64().unwrap()).sum();
+        assert_eq!((rows.len(), Some(sum)), (groups, all), "{by}");
+        let text = scratch.pmuscope(["sharing", "x.data", "--by", by]);
+        text.exits(0).prints(by).prints("HITM");
+    }
+    let csv = scratch.pmuscope(["sharing", "x.data", "--by", "thread", "--csv"]);
+    assert_eq!(csv.exits(0).stdout.lines().count(), 4);
+}
+
+#[test]
 fn lines_may_be_larger() {
     let scratch = recorded(Pmu::Pebs);
     let of = |value: &Value| value["lines"].as_array().unwrap().len();

@@ -109,7 +109,8 @@ impl AccessSums {
         }
     }
 
-    pub(super) fn add(&mut self, other: &Self) {
+    /// Adds others.
+    pub fn add(&mut self, other: &Self) {
         self.by_class.iter_mut().zip(other.by_class).for_each(|(sum, one)| *sum += one);
         self.locked += other.locked;
         self.blocked_by_data += other.blocked_by_data;

@@ -258,3 +258,19 @@ fn all_ways_of_reading_agree() {
         assert_eq!(found.memory, whole.memory);
     }
 }
+
+/// Loads by class as `perf c2c report --show-all` of perf 6.12 counts them: 5 of the fill buffer, 4 of L1, 1 of L2, 4 of
+/// L3, none contended.
+#[test]
+fn a_recording_of_a_skylake_has_perfs_counts() {
+    use pmuscope_perfdata::reader::AccessClass as Class;
+    let path = pmuscope_testkit::corpus::corpus().recording("quipper_perf.data.weight_struct");
+    let found = read(&path, 2, Pieces::default());
+    let of = |class| found.memory.sums.of_class(class);
+    let counts = [Class::LoadFillBuffer, Class::LoadL1, Class::LoadL2, Class::LoadL3].map(of);
+    assert_eq!(
+        (counts, found.memory.sums.loads(), found.memory.sums.locked),
+        ([5, 4, 1, 4], 14, 2)
+    );
+    assert!(found.lines.is_empty());
+}

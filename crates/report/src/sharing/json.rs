@@ -3,7 +3,8 @@
 use pmuscope_profile::sharing::SharedLine;
 use serde::Serialize;
 
-use super::{SharingView, sheets};
+use super::groups::{groups, sheet};
+use super::{SharingBy, SharingView, sheets};
 use crate::recording::Head;
 use crate::sheet::{Sheet, SheetObject};
 
@@ -22,6 +23,8 @@ pub(super) struct SharingReport<'a> {
     cost: u64,
     contended_cycles: Option<f64>,
     other_cycles: Option<f64>,
+    by: &'static str,
+    groups: Option<serde_json::Value>,
     lines: Vec<LineOut<'a>>,
     lines_left_out: usize,
     nothing: Option<String>,
@@ -61,6 +64,12 @@ impl<'a> SharingReport<'a> {
             cost: memory.sums.cost,
             contended_cycles: memory.sums.contended_mean(),
             other_cycles: memory.sums.other_mean(),
+            by: view.by.word(),
+            groups: (view.by != SharingBy::Line).then(|| {
+                let groups = groups(view);
+                let sheet = sheet(*view, &groups, view.view.limits.rows);
+                serde_json::to_value(sheet).unwrap_or_default()
+            }),
             lines: shown.iter().map(line).collect(),
             lines_left_out: all - shown.len(),
             nothing: view.nothing(),

@@ -1,5 +1,6 @@
 //! Shared cache lines: which ones, who accesses which bytes from where, whether that is true or false sharing.
 
+mod groups;
 mod json;
 mod parts;
 mod sheets;
@@ -20,6 +21,8 @@ use crate::section::sections_html;
 use crate::sheet::{Separator, delimited_by};
 use crate::{Style, title};
 
+pub use groups::SharingBy;
+use groups::groups;
 use json::SharingReport;
 
 /// The schema of the JSON.
@@ -34,6 +37,8 @@ pub struct SharingView<'a> {
     pub view: RecordingView<'a>,
     /// NUMA nodes of CPUs; empty where the recording does not say.
     pub nodes: &'a BTreeMap<u32, u32>,
+    /// What rows are of.
+    pub by: SharingBy,
     /// Lines that are shown offset by offset.
     pub detailed: usize,
     /// Pairs of reader and writer that are shown of each.
@@ -54,8 +59,10 @@ impl<'a> SharingView<'a> {
     fn shown(&self) -> (&'a [SharedLine], usize) {
         let (lines, limits) = (&self.found.lines, self.view.limits);
         let large = lines.iter().take_while(|line| self.share(line) >= limits.share).count();
+        // Their number is of groups.
+        let rows = limits.rows.filter(|_| self.by == SharingBy::Line);
         let all = lines.len() + self.found.further_lines;
-        (&lines[..limits.rows.map_or(large, |most| most.min(large))], all)
+        (&lines[..rows.map_or(large, |most| most.min(large))], all)
     }
 
     /// NUMA nodes of CPUs, in order; `None` where the recording does not say.
@@ -87,7 +94,13 @@ impl Report for SharingView<'_> {
                 out.push('\n');
                 push_wrapped(&mut out, &why, style);
             }
-            None => self.parts().iter().for_each(|part| part.push_text(&mut out, style)),
+            None if self.by == SharingBy::Line => {
+                self.parts().iter().for_each(|part| part.push_text(&mut out, style));
+            }
+            None => {
+                let groups = groups(self);
+                self.group_part(&groups).push_text(&mut out, style);
+            }
         }
         out.push_str(&warnings_text(self.view.profile, style));
         out
@@ -98,6 +111,10 @@ impl Report for SharingView<'_> {
     }
 
     fn delimited(&self, separator: Separator) -> Option<String> {
+        if self.by != SharingBy::Line {
+            let groups = groups(self);
+            return Some(groups::sheet(*self, &groups, self.view.limits.rows).delimited(separator));
+        }
         let lines = self.shown().0;
         let names: Vec<String> = lines.iter().map(words::address).collect();
         let each = names.iter().zip(lines);
@@ -109,7 +126,11 @@ impl Report for SharingView<'_> {
         let mut summary = Summary::new(self.view.profile, self.view.file);
         summary.title =
             title::about_profile(self.view.profile, "Shared cache lines", self.view.file);
-        let body = sections_html(&self.parts());
+        let groups = groups(self);
+        let body = match self.by {
+            SharingBy::Line => sections_html(&self.parts()),
+            _ => sections_html(&[self.group_part(&groups)]),
+        };
         Some(PageFrame { schema: SHARING_SCHEMA, commit }.page(&summary, &body))
     }
 }

@@ -3,6 +3,7 @@
 use pmuscope_profile::hits::SharingVerdict;
 use pmuscope_profile::sharing::SharedLine;
 
+use super::groups::{self, SharingGroup};
 use super::{SharingView, sheets, words};
 use crate::section::Section;
 use crate::watch::{consequence, verdict};
@@ -20,6 +21,16 @@ impl<'a> SharingView<'a> {
         let detailed = lines.iter().take(self.detailed).enumerate();
         let detailed = detailed.map(|(at, line)| line_part(*self, at, line));
         std::iter::once(table).chain(detailed).collect()
+    }
+}
+
+impl SharingView<'_> {
+    /// The table by function, field or thread.
+    pub(super) fn group_part<'a>(&'a self, groups: &'a [SharingGroup]) -> Section<'a> {
+        Section::new("groups", format!("Shared cache lines by {}", self.by.word()))
+            .about("Share: of the latency of all contended loads; cycles: their mean latency.")
+            .bare()
+            .sheet(groups::sheet(*self, groups, self.view.limits.rows))
     }
 }
 

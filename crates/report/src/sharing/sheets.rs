@@ -49,7 +49,7 @@ fn line_facts<'a>() -> Vec<Field<'a, SharedLine>> {
 }
 
 /// What accesses came to.
-fn sums<'a, R: 'a>(
+pub(super) fn sums<'a, R: 'a>(
     view: SharingView<'a>,
     of: impl Fn(&'a R) -> &'a AccessSums + Copy + 'a,
 ) -> Vec<Field<'a, R>> {

@@ -102,9 +102,14 @@ pub(super) fn data(offset: &LineOffset) -> Option<String> {
 
 /// What memory it is of.
 pub(super) fn memory(line: &SharedLine) -> String {
-    let is_path = line.module.starts_with('/') && !line.module.starts_with("//");
-    let name = line.module.rsplit('/').find(|part| is_path && !part.is_empty());
-    match name.unwrap_or(&line.module) {
+    short_module(&line.module)
+}
+
+/// A file without its folders; `//anon` is no path.
+pub(super) fn short_module(module: &str) -> String {
+    let is_path = module.starts_with('/') && !module.starts_with("//");
+    let name = module.rsplit('/').find(|part| is_path && !part.is_empty());
+    match name.unwrap_or(module) {
         "" => "[unknown]".to_owned(),
         name => escape(name).into_owned(),
     }
