@@ -62,7 +62,7 @@ fn recording_needs_a_pmu() {
 fn lines_add_up_by_function_field_and_thread() {
     let scratch = recorded(Pmu::Pebs);
     let all = json(&scratch, &[])["contended"].as_u64();
-    for (by, groups) in [("function", 9), ("field", 6), ("thread", 3)] {
+    for (by, groups) in [("function", 12), ("field", 6), ("thread", 3)] {
         let found = scratch.pmuscope(["sharing", "x.data", "--by", by, "--json"]);
         is_documented("sharing", &found.exits(0).stdout);
         let found: Value = serde_json::from_str(&found.stdout).unwrap();
