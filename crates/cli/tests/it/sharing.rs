@@ -76,6 +76,20 @@ fn lines_add_up_by_function_field_and_thread() {
     assert_eq!(csv.exits(0).stdout.lines().count(), 4);
 }
 
+/// What was not sampled is not 0.
+#[test]
+fn loads_alone_have_no_number_of_stores() {
+    let scratch = recorded(Pmu::Pebs);
+    let found = json(&scratch, &["-e", "mem-loads"]);
+    assert!(found["lines"].as_array().unwrap().iter().all(|line| line["stores"].is_null()));
+    let text = scratch.pmuscope(["sharing", "x.data", "-e", "mem-loads"]);
+    text.exits(0).prints("no stores sampled").prints("no writes were sampled");
+    // IBS samples stores, and does not say where they go.
+    let found = json(&recorded(Pmu::Ibs), &[]);
+    let line = &found["lines"][0];
+    assert!(line["stores"].is_u64() && line["store_l1_hit"].is_null(), "{line}");
+}
+
 #[test]
 fn lines_may_be_larger() {
     let scratch = recorded(Pmu::Pebs);

@@ -58,6 +58,14 @@ pub(super) fn sums<'a, R: 'a>(
     let class = move |key: &'static str, class: AccessClass| {
         Field::count(key, move |row: &'a R| of(row).of_class(class)).for_programs()
     };
+    // Recordings of loads only have none, and IBS and SPE do not say where stores go.
+    let all = &view.found.memory.sums;
+    let has_stores = all.stores() > 0;
+    let says_hits = all.of_class(Class::StoreL1Hit) + all.of_class(Class::StoreL1Miss) > 0;
+    let store = move |key: &'static str, class: AccessClass| {
+        let get = move |row: &'a R| says_hits.then(|| of(row).of_class(class));
+        Field::count(key, get).for_programs()
+    };
     vec![
         Field::count("contended", move |row| of(row).contended()).head(contended),
         Field::count("remote", move |row| remote(of(row))).optional(3).for_people(),
@@ -65,7 +73,7 @@ pub(super) fn sums<'a, R: 'a>(
         Field::count("contended_weighted", move |row| of(row).contended_with_weight).for_programs(),
         Field::count("cost", move |row| of(row).cost).for_programs(),
         Field::count("loads", move |row| of(row).loads()).optional(4),
-        Field::count("stores", move |row| of(row).stores()),
+        Field::count("stores", move |row| has_stores.then(|| of(row).stores())),
         Field::count("locked", move |row| of(row).locked).for_programs(),
         class("local_hitm", Class::LoadLocalHitm),
         class("remote_hitm", Class::LoadRemoteHitm),
@@ -78,8 +86,8 @@ pub(super) fn sums<'a, R: 'a>(
         class("load_remote_cache", Class::LoadRemoteCache),
         class("load_local_memory", Class::LoadLocalMemory),
         class("load_remote_memory", Class::LoadRemoteMemory),
-        class("store_l1_hit", Class::StoreL1Hit),
-        class("store_l1_miss", Class::StoreL1Miss),
+        store("store_l1_hit", Class::StoreL1Hit),
+        store("store_l1_miss", Class::StoreL1Miss),
         Field::number("other_cycles", move |row| of(row).other_mean()).for_programs(),
     ]
 }

@@ -24,15 +24,18 @@ pub(super) fn summary(view: &SharingView<'_>) -> String {
     let remote = remote(&memory.sums);
     let share = contended as f64 / loads.max(1) as f64;
     let lines = found.lines.len() + found.further_lines;
+    let stores = match memory.sums.stores() {
+        0 => "no stores sampled".to_owned(),
+        stores => counted(stores, "store"),
+    };
     let mut text = format!(
-        "{} {} {} ({} of {}, {} remote), {}; {} with them",
+        "{} {} {} ({} of {}, {} remote), {stores}; {} with them",
         count(contended),
         contended_word(found),
         if contended == 1 { "load" } else { "loads" },
         percent(share, 1),
         counted(loads, "load"),
         count(remote),
-        counted(memory.sums.stores(), "store"),
         counted(lines as u64, "cache line"),
     );
     if let Some(mean) = memory.sums.contended_mean() {
@@ -127,12 +130,15 @@ pub(super) fn owner(line: &SharedLine) -> String {
 /// What the verdict rests on.
 pub(super) fn evidence(view: &SharingView<'_>, line: &SharedLine) -> String {
     let sums = &line.sums;
+    let stores = match view.found.memory.sums.stores() {
+        0 => String::new(),
+        _ => format!(" and {}", counted(sums.stores(), "store")),
+    };
     let mut parts = vec![format!(
-        "{} {} ({} remote) and {} of {}",
+        "{} {} ({} remote){stores} of {}",
         count(sums.contended()),
         contended_word(view.found),
         count(remote(sums)),
-        counted(sums.stores(), "store"),
         counted(line.threads.len() as u64, "thread")
     )];
     if sums.locked > 0 {
