@@ -88,7 +88,9 @@ impl Report for SharingView<'_> {
 
     fn text(&self, style: &Style) -> String {
         let mut out = head_text(self.view.profile, self.view.file, style);
-        push_wrapped(&mut out, &words::summary(self), style);
+        if self.found.memory.accesses > 0 {
+            push_wrapped(&mut out, &words::summary(self), style);
+        }
         match self.nothing() {
             Some(why) => {
                 out.push('\n');
