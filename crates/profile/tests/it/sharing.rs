@@ -134,6 +134,7 @@ fn random_program(random: &mut fastrand::Rng) -> Program {
         steps: 100_000,
         period: random.u64(8..30),
         seed: random.u64(..),
+        timed: true,
     }
 }
 
@@ -239,25 +240,36 @@ fn full_random_programs_are_judged_right_and_intervals_cover() {
     assert!((0.93..=0.985).contains(&coverage), "{coverage} {tally:?}");
 }
 
-/// One thread or several, in pieces of any size, or in order: the same.
+/// A line as text, without what needs time stamps.
+fn untimed(line: &SharedLine) -> String {
+    format!("{:?}", SharedLine { interval: None, ..line.clone() })
+}
+
+/// One thread or several, in pieces of any size, or in order, as without time stamps: the same.
 #[test]
 fn all_ways_of_reading_agree() {
     let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("x.data");
+    let (path, in_order) = (dir.path().join("x.data"), dir.path().join("y.data"));
     let program = Program { steps: 60_000, ..example(Pmu::Pebs) };
-    program.run().write(&program, &path);
-    let shown =
-        |found: &SharedLines| format!("{:?}", (&found.lines, &found.memory, &found.threads));
+    let simulation = program.run();
+    simulation.write(&program, &path);
+    simulation.write(&Program { timed: false, ..program }, &in_order);
+    let shown = |found: &SharedLines| -> Vec<String> {
+        found.lines.iter().map(|line| format!("{line:?}")).collect()
+    };
     let whole = read(&path, 1, Pieces::default());
-    let whole_lines: Vec<_> = whole.lines.iter().map(|line| format!("{line:?}")).collect();
-    assert!(whole.lines.len() == 3 && shown(&whole).contains("FalseSharing"));
+    assert!(whole.lines.len() == 3 && whole.lines.iter().all(|line| line.interval.is_some()));
     for threads in [2, 7] {
         let pieces = Pieces { part: 30_000, chunk: 10_000, ..Pieces::default() };
         let found = read(&path, threads, pieces);
-        let lines: Vec<_> = found.lines.iter().map(|line| format!("{line:?}")).collect();
-        assert_eq!(lines, whole_lines, "{threads} threads");
-        assert_eq!(found.memory, whole.memory);
+        assert_eq!(shown(&found), shown(&whole), "{threads} threads");
+        assert_eq!((found.memory, found.threads), (whole.memory, whole.threads.clone()));
     }
+    let found = read(&in_order, 2, Pieces::default());
+    let lines = |found: &SharedLines| found.lines.iter().map(untimed).collect::<Vec<_>>();
+    assert_eq!(lines(&found), lines(&whole));
+    assert_eq!((found.memory, found.threads), (whole.memory, whole.threads));
+    assert!(found.lines.iter().all(|line| line.interval.is_none()) && found.seconds == 0.0);
 }
 
 /// Loads by class as `perf c2c report --show-all` of perf 6.12 counts them: 5 of the fill buffer, 4 of L1, 1 of L2, 4 of

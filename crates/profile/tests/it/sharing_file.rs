@@ -87,6 +87,8 @@ pub(crate) struct Program {
     pub(crate) steps: u64,
     pub(crate) period: u64,
     pub(crate) seed: u64,
+    /// Whether samples have time stamps; without them a recording is read in order.
+    pub(crate) timed: bool,
 }
 
 /// What is true of a line.
@@ -286,11 +288,11 @@ impl Line {
     }
 }
 
-fn sample_type() -> SampleType {
-    SampleType::IDENTIFIER
+fn sample_type(program: &Program) -> SampleType {
+    let time = if program.timed { SampleType::TIME } else { SampleType::empty() };
+    time | SampleType::IDENTIFIER
         | SampleType::IP
         | SampleType::TID
-        | SampleType::TIME
         | SampleType::ADDR
         | SampleType::CPU
         | SampleType::PERIOD
@@ -304,7 +306,7 @@ fn events(program: &Program) -> Vec<FileEvent> {
             event_type: event_type::RAW,
             config,
             sample: program.period,
-            sample_type: sample_type(),
+            sample_type: sample_type(program),
             flags: AttrFlags::SAMPLE_ID_ALL,
             ..Attr::default()
         },
@@ -341,8 +343,9 @@ impl Simulation {
             let (tid, cpu) = (PID + thread as u32, thread as u32);
             let builder = RecordBuilder::new(&mut data, kind::SAMPLE, misc::USER).u64(event + 1);
             let address = if address == 0 { 0 } else { address - MEMORY + memory.first };
-            let builder = builder.u64(ip).u32(PID).u32(tid).u64(time).u64(address);
-            let builder = builder.u32(cpu).u32(0).u64(program.period);
+            let builder = builder.u64(ip).u32(PID).u32(tid);
+            let builder = if program.timed { builder.u64(time) } else { builder };
+            let builder = builder.u64(address).u32(cpu).u32(0).u64(program.period);
             builder.u64(weight).u64(source).finish();
         }
         let nodes = program.threads.div_ceil(program.cpus_per_node);
@@ -380,7 +383,9 @@ impl Simulation {
 fn begin(program: &Program, data: &mut Vec<u8>, memory: &Memory) {
     let trailer = |tid: u32| {
         let own = u64::from(PID) | u64::from(tid) << 32;
-        [own, START - 1, 0, 1].map(u64::to_ne_bytes).concat()
+        let time = program.timed.then_some(START - 1);
+        let words: Vec<u64> = [own].into_iter().chain(time).chain([0, 1]).collect();
+        words.into_iter().flat_map(u64::to_ne_bytes).collect::<Vec<u8>>()
     };
     for thread in 0..program.threads as u32 {
         let tid = PID + thread;
@@ -424,5 +429,14 @@ pub(crate) fn example(pmu: Pmu) -> Program {
         let does = if thread == 0 { Does::Store } else { Does::Load };
         accesses.push(access(thread, 2, if thread == 0 { 0 } else { 40 }, does, 0.1));
     }
-    Program { pmu, threads: 3, cpus_per_node: 2, accesses, steps: 400_000, period: 50, seed: 1 }
+    Program {
+        pmu,
+        threads: 3,
+        cpus_per_node: 2,
+        accesses,
+        steps: 400_000,
+        period: 50,
+        seed: 1,
+        timed: true,
+    }
 }
