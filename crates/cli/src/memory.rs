@@ -8,7 +8,7 @@ use pmuscope_profile::available_threads;
 /// Overrides what follows from the machine.
 const VARIABLE: &str = "PMUSCOPE_MEMORY";
 
-/// Bytes for each CPU that reads: each has tables of its own.
+/// Bytes for each CPU that reads: each has its own tables.
 const BYTES_OF_CPU: usize = 128 << 20;
 
 /// Sets the limit: as the environment says, else a quarter of what this process could take, at most 1 GiB, or 128 MiB for

@@ -274,7 +274,7 @@ impl Symbolizer {
         found.into_iter().map(|one| Some(one?.0.name)).collect()
     }
 
-    /// The same with the field of a variable that each address is in, where debug information tells.
+    /// The same with the field of a variable that each address is in, where debug information has it.
     #[must_use]
     pub fn data_objects(&self, module: &Module<'_>, addresses: &[u64]) -> Vec<Option<DataObject>> {
         objects::with_fields(&self.sources, module, addresses)

@@ -20,7 +20,7 @@ pub struct DataObject {
     pub name: Arc<str>,
     /// How far into it the address is, bytes; 0 where the kernel has it.
     pub offset: u64,
-    /// The field there, as far as it was asked for and debug information tells.
+    /// The field there, as far as it was asked for and debug information has it.
     pub field: Option<FieldAt>,
 }
 

@@ -128,7 +128,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         SharingError::Read(error) => error.into(),
         other => bad_input(other),
     })?;
-    // What it cost and lost is said as in every other view.
+    // Overhead and losses are shown as in every other view.
     let profile = load(recording.reader()?, &path, filter, &mut symbolizer, HEAD)?;
     empty::explain(&profile, &recording)?;
     let file = path.to_string_lossy();

@@ -39,8 +39,8 @@ impl Drop for SmallDisk {
     }
 }
 
-/// Records a spinning process onto a disk with room for the description of this machine and so many KiB,
-/// until it is full.
+/// Records a spinning process onto a disk with room for the description of this machine and
+/// `room_kib` KiB, until it is full.
 #[track_caller]
 fn fill(room_kib: u32, write: &[&str]) {
     let disk = match SmallDisk::new(described_kib() + room_kib) {

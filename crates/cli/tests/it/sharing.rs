@@ -44,7 +44,7 @@ fn every_form_has_the_lines() {
     }
 }
 
-/// Where the machine has no PMU for it, that is said, and what else there is; the events of others are tested in
+/// A machine without a PMU for it gets an error that names `watch`; events of other machines are tested in
 /// `pmuscope_events`.
 #[test]
 fn recording_needs_a_pmu() {
@@ -110,10 +110,15 @@ fn what_has_no_data_sources_is_refused() {
     refused.exits(2).complains("no data addresses with data sources").complains("record --sharing");
 }
 
-/// Rows of perf's table of shared lines: address, then numbers by their column.
-fn perf_lines(scratch: &Scratch, more: &[&str]) -> Vec<(u64, Vec<u64>)> {
-    let args = [&["c2c", "report", "--stdio", "--no-source", "-i", "x.data"][..], more].concat();
-    let said = scratch.run("perf", args);
+/// Our line at that address.
+fn line_at(found: &Value, address: u64) -> &Value {
+    let mut lines = found["lines"].as_array().unwrap().iter();
+    lines.find(|line| line["address"] == format!("{address:#x}")).unwrap()
+}
+
+/// Rows of perf's table of shared lines, all three: address, then numbers by their column.
+fn perf_lines(scratch: &Scratch) -> Vec<(u64, Vec<u64>)> {
+    let said = scratch.run("perf", ["c2c", "report", "--stdio", "--no-source", "-i", "x.data"]);
     let table = said.exits(0).stdout.split_once("Shared Data Cache Line Table").unwrap().1;
     let table = table.split_once("Cache Line Distribution Pareto").unwrap().0;
     let row = |line: &str| {
@@ -123,7 +128,9 @@ fn perf_lines(scratch: &Scratch, more: &[&str]) -> Vec<(u64, Vec<u64>)> {
         let numbers = cells[5..].iter().map(|cell| cell.parse().unwrap()).collect();
         Some((address, numbers))
     };
-    table.lines().filter_map(row).collect()
+    let rows: Vec<(u64, Vec<u64>)> = table.lines().filter_map(row).collect();
+    assert_eq!(rows.len(), 3);
+    rows
 }
 
 /// Columns of that table, and fields that count the same. Total records, total loads and remote memory are not among
@@ -146,11 +153,8 @@ fn perf_c2c_counts_the_same() {
     skip_unless!(need_perf());
     let scratch = recorded(Pmu::Pebs);
     let found = json(&scratch, &[]);
-    let perf = perf_lines(&scratch, &[]);
-    assert_eq!(perf.len(), 3);
-    for (address, numbers) in perf {
-        let lines = found["lines"].as_array().unwrap();
-        let line = lines.iter().find(|line| line["address"] == format!("{address:#x}")).unwrap();
+    for (address, numbers) in perf_lines(&scratch) {
+        let line = line_at(&found, address);
         for (column, field) in SAME {
             assert_eq!(line[field], numbers[column], "{address:#x} {field}");
         }
@@ -164,11 +168,8 @@ fn perf_c2c_finds_the_same_lines_of_ibs() {
     skip_unless!(need_perf());
     let scratch = recorded(Pmu::Ibs);
     let found = json(&scratch, &[]);
-    let perf = perf_lines(&scratch, &[]);
-    assert_eq!(perf.len(), 3);
-    for (address, numbers) in perf {
-        let lines = found["lines"].as_array().unwrap();
-        let line = lines.iter().find(|line| line["address"] == format!("{address:#x}")).unwrap();
+    for (address, numbers) in perf_lines(&scratch) {
+        let line = line_at(&found, address);
         assert_eq!(line["contended"], numbers[0], "{address:#x}");
         assert_eq!(line["stores"], numbers[5], "{address:#x}");
         let (local, remote) = (&line["local_hitm"], &line["remote_hitm"]);
@@ -177,7 +178,7 @@ fn perf_c2c_finds_the_same_lines_of_ibs() {
     }
 }
 
-/// Zeroed, and far behind the bytes of the file; the lines of the example, and one that it does not use.
+/// Zeroed, and far after the end of the file; the lines of the example, and one that it does not use.
 const COUNTERS: &str = "
 struct counters {
     char far[100000];
@@ -189,7 +190,7 @@ struct counters {
 int main(void) { counters.far[1] = 1; return counters.far[2]; }
 ";
 
-/// The mappings that the kernel makes of the part of a program that is written: of the file, and behind it.
+/// The mappings that the kernel makes of the part of a program that is written: of the file, and after its end.
 fn mappings(scratch: &Scratch, program: &std::path::Path, base: u64) -> Option<Memory> {
     let said = scratch.run("sh", ["-c", "readelf -lW x; nm x"]);
     let number = |word: &str| u64::from_str_radix(word.trim_start_matches("0x"), 16).unwrap();

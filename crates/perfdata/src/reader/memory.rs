@@ -104,7 +104,7 @@ pub enum AccessClass {
     LoadUncached,
     /// A load from a device.
     LoadIo,
-    /// A load whose source was not recorded.
+    /// A load of which the source was not recorded.
     LoadOther,
     /// A store that found its line in the first-level cache.
     StoreL1Hit,

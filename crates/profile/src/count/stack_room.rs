@@ -1,7 +1,7 @@
 //! How many distinct stacks the trees of one reading may hold.
 //!
-//! A recording of ten million distinct stacks would take all memory. So the trees of all threads share room for so many
-//! nodes, and each takes some of it when it needs more:
+//! A recording of ten million distinct stacks would take all memory. So the trees of all threads share room for a limited
+//! number of nodes, and each takes some of it when it needs more:
 //!
 //! ```text
 //!  room    ███████░░░░░░░░░  ─┬─ CHUNK ─► tree of thread 1

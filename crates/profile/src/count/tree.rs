@@ -281,7 +281,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Paths in a tree of so many nodes.
+    /// Paths in a tree of at most `nodes` nodes.
     fn grown_within(nodes: usize, paths: &[Vec<u32>]) -> (Tree, Vec<u32>) {
         let mut tree = Tree::within(StackRoom::of_nodes(nodes));
         let reached = paths.iter().map(|path| tree.below(Tree::ROOT, path)).collect();

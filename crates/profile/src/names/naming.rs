@@ -218,7 +218,7 @@ impl<'a> Recorded<'a> {
     }
 }
 
-/// What `find` tells of data at addresses of all modules, as many as there are addresses.
+/// What `find` knows of data at addresses of all modules, as many as there are addresses.
 pub(crate) fn objects<T: Clone>(
     state: &Sideband,
     addresses: &[Vec<u64>],

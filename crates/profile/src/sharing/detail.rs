@@ -5,7 +5,7 @@ use pmuscope_perfdata::reader::scan::SampleFields;
 use rustc_hash::FxHashMap;
 
 use super::key::{DataSpot, LineFinder, LineKey, data_spot};
-use super::ranking::AccessReader;
+use super::ranking::{AccessReader, data_address};
 use super::sums::{ClassSums, MemoryAccess};
 use crate::count::group::TaskKey;
 use crate::table::{Interned, mix};
@@ -15,7 +15,7 @@ use crate::timeline::lookup::Lookup;
 use crate::timeline::tasks::ModuleAddress;
 use crate::timeline::visit::SampleVisitor;
 
-/// Lines whose cost is kept by block of time: those that can be large.
+/// Lines with their cost by block of time: those that can be large.
 const MOST_SERIES: usize = 256;
 
 /// What is counted apart.
@@ -93,7 +93,7 @@ impl<'a> Detailing<'a> {
         Self { reader, finder, numbers, clock, has_cost, code: AddressTable::default(), found }
     }
 
-    /// The end: threads have numbers of their own.
+    /// The end. Threads get their numbers here: cells have those of groups.
     pub(super) fn finish(self) -> LineDetails {
         let Self { reader, mut found, .. } = self;
         // Cells have numbers of groups: one for each event.
@@ -136,17 +136,15 @@ impl SampleVisitor for Detailing<'_> {
     ) {
         let Some(ran) = self.reader.tasks.ran(lookup, at, hit, time) else { return };
         let Some(access) = self.reader.read(hit) else { return };
-        let address = hit.address.filter(|&address| address != 0);
-        let pid = hit.task.map_or(-1, |(pid, _)| pid);
-        let place = address.map(|address| {
+        let place = data_address(hit).map(|(address, pid)| {
             let (key, offset) = self.finder.find(lookup, at, (ran.view, pid), address);
-            (address, offset, self.numbers.get(&key).copied())
+            (address, pid, offset, self.numbers.get(&key).copied())
         });
         let line = place.and_then(|(.., line)| line);
         if access.class.is_contended() {
             self.count_at(line, &access, time);
         }
-        let Some((address, offset, Some(line))) = place else { return };
+        let Some((address, pid, offset, Some(line))) = place else { return };
         let memory = &mut self.found.memory[line as usize];
         if memory.is_none_or(|known| (address, pid) < (known.address, known.pid)) {
             let spot = data_spot(lookup, at, ran.view, address);

@@ -32,7 +32,7 @@ pub(super) struct LineKey {
     pub(super) first: u64,
 }
 
-/// Files whose mappings are shared, as modules.
+/// Files with shared mappings, as modules.
 #[derive(Debug, Default)]
 pub(super) struct SharedFiles(FxHashSet<ModuleId>);
 
@@ -56,7 +56,7 @@ pub(super) struct LineFinder<'a> {
 }
 
 impl<'a> LineFinder<'a> {
-    /// Lines of so many bytes, a power of two.
+    /// Lines of `bytes` bytes, a power of two.
     pub(super) fn new(shared: &'a SharedFiles, bytes: u32) -> Self {
         Self { shared, finder: Finder::default(), within: u64::from(bytes) - 1 }
     }
@@ -71,7 +71,7 @@ impl<'a> LineFinder<'a> {
     ) -> (LineKey, u32) {
         let offset = (address & self.within) as u32;
         let key = |space, address: u64| LineKey { space, first: address & !self.within };
-        // An address tells no mode: a kernel reads data of programs.
+        // An address has no mode: a kernel reads data of programs.
         if effective(CpuMode::Unknown, address) == CpuMode::Kernel {
             return (key(LineSpace::Kernel, address), offset);
         }

@@ -82,7 +82,7 @@ pub(super) fn lines(
 /// Accesses by offset, code and thread.
 type WordUses = BTreeMap<(u32, u32, u32), AccessSums>;
 
-/// Of the lines whose costs are kept by time.
+/// Of the lines that have their cost by time.
 fn intervals(ranked: &Ranked, found: &LineDetails) -> Vec<Option<Interval>> {
     let blocks = ranked.clock.len();
     let totals = found.totals.get(..blocks).unwrap_or_default();
@@ -265,7 +265,7 @@ impl LineNaming<'_> {
         });
     }
 
-    /// Names what is at the offsets of lines, whose first bytes are in files.
+    /// Names what is at the offsets of lines; `firsts` are the places of their first bytes.
     fn name_offsets(
         &self,
         firsts: &[Option<ModuleAddress>],

@@ -118,7 +118,7 @@ pub struct SharedLine {
     /// Address of its first byte, where one process or the kernel has it; in a shared file, of the mapping that is
     /// lowest.
     pub address: u64,
-    /// The process whose memory it is; `None` of the kernel's and of a file that processes share.
+    /// The process that has the memory; `None` of the kernel's and of a file that processes share.
     pub pid: Option<i32>,
     /// Whether it is the kernel's.
     pub in_kernel: bool,
@@ -147,8 +147,8 @@ pub struct LineOffset {
     pub offset: u32,
     /// The variable there; `None` where no symbol table names one. Foreign text.
     pub object: Option<Arc<str>>,
-    /// The field of the variable, as `.head` or `[3].next` behind its name; `None` where debug information does not
-    /// tell, and for the whole variable. Foreign text.
+    /// The field of the variable, as `.head` or `[3].next` after its name; `None` where debug information does not
+    /// have it, and for the whole variable. Foreign text.
     pub field: Option<Arc<str>>,
     /// Where the word begins that the offset is in, for the verdict: the field, or the offset itself.
     pub word: u32,

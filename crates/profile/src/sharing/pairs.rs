@@ -1,4 +1,4 @@
-//! Who writes what others then wait for: writers and readers of a line, as far as samples tell.
+//! Who writes what others then wait for: writers and readers of a line, as far as samples show it.
 //!
 //! A contended load does not say who had written the line. So it is divided among the writes of other threads, by how many
 //! of each were sampled: among those to the word that it read, if there are any, else among all of the line.

@@ -56,6 +56,12 @@ impl<'a> AccessReader<'a> {
     }
 }
 
+/// The address of the data that were accessed, and the process. 0 is what PMUs write that do not know it.
+pub(super) fn data_address(hit: &SampleFields<'_>) -> Option<(u64, i32)> {
+    let address = hit.address.filter(|&address| address != 0)?;
+    Some((address, hit.task.map_or(-1, |(pid, _)| pid)))
+}
+
 /// What makes a line's rank.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct LineCost {
@@ -121,15 +127,13 @@ impl SampleVisitor for Ranking<'_> {
             let (first, last) = self.times.unwrap_or((time, time));
             self.times = Some((first.min(time), last.max(time)));
         }
-        // 0 is what PMUs write that do not know it.
-        let Some(address) = hit.address.filter(|&address| address != 0) else {
+        let Some((address, pid)) = data_address(hit) else {
             self.memory.without_address += 1;
             return;
         };
         if !access.class.is_contended() {
             return;
         }
-        let pid = hit.task.map_or(-1, |(pid, _)| pid);
         let (key, _) = self.finder.find(lookup, at, (ran.view, pid), address);
         if self.lines.len() >= MOST_LINES && !self.lines.contains_key(&key) {
             self.memory.left_out += 1;

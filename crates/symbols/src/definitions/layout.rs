@@ -20,7 +20,7 @@ const MOST_PARTS: usize = 100_000;
 /// A field of a variable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FieldAt {
-    /// How to write it behind the variable's name: `.slots[1].value`, `[3]`; empty for the variable itself.
+    /// How to write it after the variable's name: `.slots[1].value`, `[3]`; empty for the variable itself.
     pub path: String,
     /// Where it begins in the variable, bytes.
     pub offset: u64,
@@ -102,7 +102,7 @@ impl<'a> FieldFinder<'_, '_, 'a> {
         Err(Damaged("a structure that contains itself".into()))
     }
 
-    /// Where a type that is only declared is told in full.
+    /// The full definition of a type that is only declared.
     fn whole(&self, die: Die) -> Result<Option<Die>, Damaged> {
         let (unit, entry) = self.types.units.entry(die)?;
         let name = self.types.units.text(die.section, &unit, &entry, constants::DW_AT_name);

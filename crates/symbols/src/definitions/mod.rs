@@ -189,7 +189,7 @@ impl Definitions {
     }
 
     /// The fields of the variable `name` at these offsets, the innermost ones; `address` is the variable's, as the file's
-    /// symbol table has it. `None` where debug information does not tell.
+    /// symbol table has it. `None` where debug information does not have it.
     #[must_use]
     pub fn fields(&self, name: &str, address: u64, offsets: &[u64]) -> Vec<Option<FieldAt>> {
         let expression = name.parse::<Expression>().ok().filter(Expression::is_name);
