@@ -30,11 +30,19 @@ pub(crate) fn with_fields(
     module: &Module<'_>,
     addresses: &[u64],
 ) -> Vec<Option<DataObject>> {
-    let mut found = at(sources, module, addresses);
+    let found = at(sources, module, addresses);
     let Module::File { path, build_id } = module else { return without_start(found) };
-    let Ok(definitions) = Definitions::open(sources, path, *build_id) else {
-        return without_start(found);
-    };
+    match Definitions::open(sources, path, *build_id) {
+        Ok(definitions) => named(&definitions, found),
+        Err(_) => without_start(found),
+    }
+}
+
+/// Adds the fields.
+pub(crate) fn named(
+    definitions: &Definitions,
+    mut found: Vec<PlacedObject>,
+) -> Vec<Option<DataObject>> {
     let mut by_variable: BTreeMap<(Arc<str>, u64), Vec<usize>> = BTreeMap::new();
     for (at, (object, start)) in
         found.iter().enumerate().filter_map(|(at, one)| Some((at, one.as_ref()?)))
@@ -55,7 +63,7 @@ pub(crate) fn with_fields(
 }
 
 /// An object and the address where it begins, as the symbol table has it.
-type PlacedObject = Option<(DataObject, u64)>;
+pub(crate) type PlacedObject = Option<(DataObject, u64)>;
 
 fn without_start(found: Vec<PlacedObject>) -> Vec<Option<DataObject>> {
     found.into_iter().map(|one| Some(one?.0)).collect()
@@ -91,6 +99,20 @@ pub(crate) fn data_end(sources: &Sources, path: &Path) -> Option<u64> {
 }
 
 fn in_image(image: &Image, separate: Option<&Image>, offsets: &[u64]) -> Vec<PlacedObject> {
+    let segments = image.segments();
+    let placed = |&offset: &u64| segments.data_address(offset);
+    let addresses: Vec<Option<u64>> = offsets.iter().map(placed).collect();
+    let known: Vec<u64> = addresses.iter().flatten().copied().collect();
+    let mut found = in_tables(image, separate, &known).into_iter();
+    addresses.iter().map(|address| address.and_then(|_| found.next().flatten())).collect()
+}
+
+/// The objects at addresses as symbol tables count.
+pub(crate) fn in_tables(
+    image: &Image,
+    separate: Option<&Image>,
+    addresses: &[u64],
+) -> Vec<PlacedObject> {
     let (elf, other) = (image.elf().ok(), separate.and_then(|other| other.elf().ok()));
     let tables = [
         elf.as_ref().map(SymbolTable::of_objects).unwrap_or_default(),
@@ -100,16 +122,14 @@ fn in_image(image: &Image, separate: Option<&Image>, offsets: &[u64]) -> Vec<Pla
         other.as_ref().map(SymbolTable::of_symtab).unwrap_or_default(),
         elf.as_ref().map(SymbolTable::of_dynsym).unwrap_or_default(),
     ];
-    let segments = image.segments();
     let mut demangler = Demangler::default();
-    let mut name = |&offset: &u64| {
-        let address = segments.data_address(offset)?;
+    let mut name = |&address: &u64| {
         let (table, number) = tables.iter().find_map(|table| Some((table, table.get(address)?)))?;
         let start = table.range(address)?.start;
         let name = demangler.best(table.names(number)).name;
         Some((DataObject { name, offset: address - start, field: None }, start))
     };
-    offsets.iter().map(&mut name).collect()
+    addresses.iter().map(&mut name).collect()
 }
 
 #[cfg(test)]

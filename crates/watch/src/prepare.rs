@@ -75,28 +75,38 @@ fn is_shared(mappings: &[Mapping], address: u64) -> bool {
 }
 
 /// Sets of points that fit together, in the order of the points. One set: all fit. `None`: some point
-/// fits nowhere.
+/// fits nowhere. `together` neighbors are kept in one set where a set can hold as many.
 #[must_use]
-pub fn turns(points: &[Point], slots: Slots) -> Option<Vec<Vec<usize>>> {
+pub fn turns(points: &[Point], slots: Slots, together: usize) -> Option<Vec<Vec<usize>>> {
+    let numbers: Vec<usize> = (0..points.len()).collect();
     let mut turns: Vec<Vec<usize>> = Vec::new();
-    for (number, point) in points.iter().enumerate() {
-        if slots.of(point.kind()) == 0 {
-            return None;
+    for group in numbers.chunks(together.max(1)) {
+        if fits(points, group, slots) {
+            add(&mut turns, points, group, slots);
+            continue;
         }
-        let fits = |turn: &Vec<usize>| fits(points, turn, number, slots);
-        match turns.last_mut().filter(|turn| fits(turn)) {
-            Some(turn) => turn.push(number),
-            None => turns.push(vec![number]),
+        for number in group {
+            if slots.of(points[*number].kind()) == 0 {
+                return None;
+            }
+            add(&mut turns, points, &[*number], slots);
         }
     }
     Some(turns)
 }
 
-fn fits(points: &[Point], turn: &[usize], number: usize, slots: Slots) -> bool {
-    let of = |kind: Kind| {
-        let all = turn.iter().chain([&number]);
-        all.filter(|&&point| points[point].kind() == kind).count() as u32
-    };
+fn add(turns: &mut Vec<Vec<usize>>, points: &[Point], group: &[usize], slots: Slots) {
+    let with = |turn: &Vec<usize>| fits(points, &[turn, group].concat(), slots);
+    match turns.last_mut().filter(|turn| with(turn)) {
+        Some(turn) => turn.extend_from_slice(group),
+        None => turns.push(group.to_vec()),
+    }
+}
+
+/// Whether points have slots at the same time.
+fn fits(points: &[Point], numbers: &[usize], slots: Slots) -> bool {
+    let of =
+        |kind: Kind| numbers.iter().filter(|&&point| points[point].kind() == kind).count() as u32;
     match slots {
         Slots::Mixed(slots) => of(Kind::Data) + of(Kind::Instruction) <= slots,
         Slots::Separate { data, instruction } => {
@@ -117,17 +127,28 @@ mod tests {
     #[test]
     fn points_that_do_not_fit_take_turns() {
         let words = vec![point(Access::Write); 8];
-        let four = turns(&words, Slots::Mixed(4)).unwrap();
+        let four = turns(&words, Slots::Mixed(4), 1).unwrap();
         assert_eq!(four, [[0, 1, 2, 3], [4, 5, 6, 7]]);
-        assert_eq!(turns(&words[..4], Slots::Mixed(4)).unwrap().len(), 1);
-        assert_eq!(turns(&words, Slots::Mixed(0)), None);
+        assert_eq!(turns(&words[..4], Slots::Mixed(4), 1).unwrap().len(), 1);
+        assert_eq!(turns(&words, Slots::Mixed(0), 1), None);
+    }
+
+    #[test]
+    fn pairs_stay_together_where_a_turn_has_room_for_one() {
+        let words = vec![point(Access::Write); 6];
+        let three = turns(&words, Slots::Mixed(3), 2).unwrap();
+        assert_eq!(three, [[0, 1], [2, 3], [4, 5]]);
+        assert_eq!(turns(&words, Slots::Mixed(4), 2).unwrap().len(), 2);
+        let one: Vec<Vec<usize>> = (0..6).map(|number| vec![number]).collect();
+        assert_eq!(turns(&words, Slots::Mixed(1), 2).unwrap(), one);
+        assert_eq!(turns(&words, Slots::Mixed(0), 2), None);
     }
 
     #[test]
     fn instructions_have_slots_of_their_own_where_there_are_such() {
         let mixed = [Access::Write, Access::Execute, Access::Write, Access::Execute].map(point);
-        assert_eq!(turns(&mixed, Slots::Mixed(2)).unwrap().len(), 2);
+        assert_eq!(turns(&mixed, Slots::Mixed(2), 1).unwrap().len(), 2);
         let separate = Slots::Separate { data: 2, instruction: 2 };
-        assert_eq!(turns(&mixed, separate).unwrap().len(), 1);
+        assert_eq!(turns(&mixed, separate, 1).unwrap().len(), 1);
     }
 }

@@ -83,6 +83,11 @@ impl FilterArgs {
         self.asked().is_empty()
     }
 
+    /// The processes.
+    pub(crate) fn pids(&self) -> &[i32] {
+        &self.pid
+    }
+
     /// The filter, where it is by process, thread and name only.
     pub(crate) fn of_threads(&self) -> Option<Filter> {
         let others = self.cpu.is_some() || self.node.is_some() || self.time.is_some();

@@ -21,6 +21,11 @@ pub(crate) struct InputArgs {
 }
 
 impl InputArgs {
+    /// Whether one was named.
+    pub(crate) fn is_named(&self) -> bool {
+        self.input.is_some() || self.file.is_some()
+    }
+
     /// The one that was named, else the first of the default files that is there; the head of what is
     /// printed says which.
     ///

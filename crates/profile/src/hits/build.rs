@@ -50,11 +50,15 @@ pub(super) fn build(
         shared.target(at, stats, writers, &pass)
     });
     let targets = targets.collect();
+    let transfers = std::mem::take(&mut pass.transfers);
+    let site = |spot: u32| of_spot.get(spot as usize).copied().unwrap_or(spot);
+    let transfers = transfers.finish(site);
     let took_turns = info.blocks.iter().any(|block| !block.points.is_empty());
     Hits {
         targets,
         sites,
         lines,
+        transfers,
         value_read: pass.read,
         // A command that waited goes on before the recording says that it has begun.
         start_ns: started.into_iter().chain(span.map(|span| span.0)).min().unwrap_or(0),

@@ -98,7 +98,7 @@ fn had_turn(block: &ArmedBlock, point: u32) -> bool {
 
 /// Share of the time that all of `points` were armed together, were they armed at all: 1 where nothing
 /// tells of times that they were not.
-pub(super) fn armed(info: &WatchInfo, points: &[u32]) -> f64 {
+pub(crate) fn armed(info: &WatchInfo, points: &[u32]) -> f64 {
     let Some((first, last)) = info.span().filter(|span| span.1 > span.0) else { return 1.0 };
     let all = |block: &&ArmedBlock| points.iter().all(|&point| had_turn(block, point));
     let armed: f64 = info.blocks.iter().filter(all).map(|block| block.armed_ns as f64).sum();
@@ -107,7 +107,7 @@ pub(super) fn armed(info: &WatchInfo, points: &[u32]) -> f64 {
 
 /// Whether points were armed all the time, so that counts are no estimates. A pause of a thousandth of the time
 /// counts as well: without traps a program that writes in a loop makes most of its writes in it.
-pub(super) fn is_always(info: &WatchInfo, points: &[u32]) -> bool {
+pub(crate) fn is_always(info: &WatchInfo, points: &[u32]) -> bool {
     armed(info, points) >= 1.0
 }
 

@@ -11,7 +11,7 @@
 
 mod bottom_k;
 mod build;
-mod estimate;
+pub(crate) mod estimate;
 mod frequent;
 mod history;
 mod matrix;
@@ -19,6 +19,7 @@ mod over_time;
 mod pass;
 mod sharing;
 mod steps;
+mod transfers;
 mod value;
 
 use std::collections::BTreeMap;
@@ -41,6 +42,7 @@ pub use history::{History, HitRecord};
 pub use matrix::{Counts, Matrix, MatrixRow, Shown, ShownRow, Site, Thread};
 pub use over_time::{Block, BlockValues};
 pub use sharing::{CacheLine, SharingVerdict, Word};
+pub use transfers::{Transfer, TransferEnd};
 pub use value::HitValue;
 
 /// How much of a recording is kept one by one.
@@ -121,6 +123,9 @@ pub struct Hits {
     pub threads: Vec<Thread>,
     /// Cache lines of which several words were watched, the most hit first.
     pub lines: Vec<CacheLine>,
+    /// How lines went from thread to thread, those that happened most first, of words that are watched for writes and for
+    /// reads; none where hits were left out.
+    pub transfers: Vec<(Transfer, u64)>,
     /// When values were read.
     pub value_read: ValueRead,
     /// Time stamp of the start, nanoseconds; times are told from here.

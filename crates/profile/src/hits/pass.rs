@@ -13,6 +13,7 @@ use super::history::{HitRecord, Keeper, Pairs};
 use super::matrix::{Counts, MatrixCells, Thread};
 use super::over_time::{HitFacts, OverTime};
 use super::sharing::{ByThread, Handovers, line_of};
+use super::transfers::{TransferEnd, Transfers};
 use super::value::{HitValue, masked};
 use super::{Options, ValueRead};
 use crate::address_spaces::{AddressSpaces, ModuleOffset};
@@ -52,6 +53,7 @@ pub(super) struct Pass {
     pub(super) targets: Vec<TargetStats>,
     pub(super) over_time: OverTime,
     pub(super) handovers: Handovers,
+    pub(super) transfers: Transfers,
     /// Hits that records stand for, by point, process and thread.
     pub(super) by_thread: ByThread,
     /// Spots of the kernel's table of writers.
@@ -71,14 +73,23 @@ pub(super) struct Pass {
 
 /// What an event watches.
 #[derive(Debug, Clone, Copy)]
-struct WatchedEvent {
+pub(super) struct WatchedEvent {
     number: u32,
     target: usize,
-    access: Access,
+    pub(super) access: Access,
     in_kernel: bool,
     /// It holds addresses.
     is_pointer: bool,
-    line: u64,
+    address: u64,
+    pub(super) line: u64,
+}
+
+#[cfg(test)]
+impl WatchedEvent {
+    pub(super) fn of_line(access: Access, line: u64) -> Self {
+        let (number, target, address) = (0, 0, line);
+        Self { number, target, access, in_kernel: false, is_pointer: false, address, line }
+    }
 }
 
 impl Pass {
@@ -146,6 +157,7 @@ impl Pass {
             targets: (0..targets).map(target).collect(),
             over_time: OverTime::new(targets, times),
             handovers: Handovers::default(),
+            transfers: Transfers::new(info),
             by_thread: ByThread::new(),
             writers: FxHashMap::default(),
             known_before: FxHashSet::default(),
@@ -264,13 +276,16 @@ impl Pass {
         self.records += 1;
         let process = (!point.in_kernel).then_some(pid as u32);
         self.handovers.add(point.line, process, tid as u32);
+        let thread = self.thread(pid, tid);
+        let who = TransferEnd { address: point.address, site, thread };
+        self.transfers.add(point, process, who);
         let written = HitRecord {
             number,
             time_ns: sample.time.unwrap_or(0),
             point: point.number,
             pid,
             cpu: sample.cpu,
-            thread: self.thread(pid, tid),
+            thread,
             site,
             old: None,
             new: None,
@@ -362,6 +377,7 @@ fn points(info: &WatchInfo, events: usize) -> Vec<Option<WatchedEvent>> {
                 access: of.access,
                 in_kernel: of.in_kernel,
                 is_pointer: of.value == ValueKind::Pointer,
+                address: point.address,
                 line: line_of(info, point.address),
             });
         }

@@ -34,6 +34,8 @@ pub enum SharingVerdict {
     OneThread,
     /// Threads used it one after the other: nothing moved to and fro.
     InTurn,
+    /// Several threads read it and none writes it: each cache has a copy.
+    ReadOnly,
     /// Too few hits to tell.
     NotEnough,
 }

@@ -21,6 +21,7 @@ mod pairs;
 mod ranking;
 mod sums;
 mod verdict;
+mod watched;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -48,6 +49,7 @@ pub use pairs::LinePair;
 pub use ranking::SampledMemory;
 pub use sums::AccessSums;
 pub use verdict::LineVerdict;
+pub use watched::{WatchedAccess, WatchedLine, WatchedWord};
 
 /// Lines that are looked at more closely.
 const MOST_LINES: usize = 1024;

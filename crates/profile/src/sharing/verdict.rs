@@ -16,9 +16,9 @@ use pmuscope_stats::{Interval, LEVEL, normal_quantile};
 use crate::hits::SharingVerdict;
 
 /// Fewer contended loads and writes than this say nothing.
-const LEAST: u64 = 30;
+pub(super) const LEAST: u64 = 30;
 /// A thread with a smaller share of a line's contended loads and writes (it set it up, say) does not count.
-const SLIGHT: f64 = 0.01;
+pub(super) const SLIGHT: f64 = 0.01;
 /// Up to this share of one kind of sharing the verdict is the other one.
 const MIXED: f64 = 0.05;
 
@@ -80,9 +80,7 @@ pub(super) fn judge(uses: &[WordUse]) -> LineVerdict {
         _ if all < LEAST => SharingVerdict::NotEnough,
         None => SharingVerdict::NotEnough,
         Some(_) if threads.len() < 2 => SharingVerdict::OneThread,
-        Some(share) if share >= 1.0 - MIXED => SharingVerdict::FalseSharing,
-        Some(share) if share <= MIXED => SharingVerdict::TrueSharing,
-        Some(_) => SharingVerdict::Both,
+        Some(share) => of_share(share),
     };
     LineVerdict {
         verdict,
@@ -90,6 +88,15 @@ pub(super) fn judge(uses: &[WordUse]) -> LineVerdict {
         interval: false_share.map(|_| wilson(of_false.0, contended)),
         false_cost: of_false.1,
         sees_writes,
+    }
+}
+
+/// The verdict where that share of what threads wait for is due to false sharing.
+pub(super) fn of_share(share: f64) -> SharingVerdict {
+    match share {
+        share if share >= 1.0 - MIXED => SharingVerdict::FalseSharing,
+        share if share <= MIXED => SharingVerdict::TrueSharing,
+        _ => SharingVerdict::Both,
     }
 }
 

@@ -6,6 +6,7 @@ mod parts;
 mod sheets;
 #[cfg(test)]
 mod tests;
+mod watched;
 mod words;
 
 use std::collections::BTreeMap;
@@ -24,6 +25,7 @@ use crate::{Style, title};
 pub use groups::SharingBy;
 use groups::groups;
 use json::SharingReport;
+pub use watched::{SampledLine, WatchedLinesView};
 
 /// The schema of the JSON.
 const SHARING_SCHEMA: &str = "pmuscope/sharing/1";

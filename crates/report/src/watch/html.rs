@@ -13,7 +13,7 @@ pub(super) fn watch_page(view: &WatchView<'_>, commit: &str) -> String {
     PageFrame { schema: WATCH_SCHEMA, commit }.page(&summary(view), &sections_html(&view.parts()))
 }
 
-fn summary(view: &WatchView<'_>) -> Summary {
+pub(crate) fn summary(view: &WatchView<'_>) -> Summary {
     let (hits, info) = (view.hits, &view.hits.info);
     let recording = view.recording();
     let all = hits.targets.iter().fold(0_u64, |sum, one| sum.saturating_add(one.hits));

@@ -79,7 +79,7 @@ impl<'a> WatchReport<'a> {
 }
 
 /// What was watched, and how.
-fn watch(view: &WatchView<'_>) -> serde_json::Value {
+pub(crate) fn watch(view: &WatchView<'_>) -> serde_json::Value {
     let (hits, info) = (view.hits, &view.hits.info);
     let about = view.recording();
     let exact = hits.targets.iter().all(|target| target.exact);

@@ -24,7 +24,9 @@ use crate::sheet::{Separator, delimited_by};
 
 use json::{WATCH_SCHEMA, WatchReport};
 
-pub(crate) use words::{consequence, place, verdict, verdict_word};
+pub(crate) use html::summary;
+pub(crate) use json::watch as watch_json;
+pub(crate) use words::{consequence, place, second_line, thread, verdict, verdict_word};
 
 /// How much is shown of each target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,6 +98,11 @@ impl<'a> WatchView<'a> {
     /// Sentences that change the reading.
     fn notes(&self) -> Vec<Note> {
         notes::notes(self)
+    }
+
+    /// Those about counts.
+    pub(crate) fn notes_of_counts(&self) -> Vec<Note> {
+        notes::of_counts(self)
     }
 
     /// Whether hits of a target have values to tell of.

@@ -11,6 +11,35 @@ use crate::{escape, number};
 
 pub(super) fn notes(view: &WatchView<'_>) -> Vec<Note> {
     let hits = view.hits;
+    let mut notes = of_counts(view);
+    let mut say = |warning, text: String| notes.push(Note { warning, text });
+    values(view, &mut say);
+    for target in &hits.info.targets {
+        for note in &target.notes {
+            say(false, format!("{}: {}", escape(&target.name), escape(note)));
+        }
+    }
+    for notice in view.recording().iter().flat_map(|info| &info.notices) {
+        say(false, escape(notice).into_owned());
+    }
+    if hits.has_chains && hits.records > 0 {
+        say(
+            false,
+            match view.file {
+                Some(file) => format!("callers: pmuscope report --call-tree {}", escape(file)),
+                None => {
+                    "callers: keep a recording with -o FILE, then pmuscope report --call-tree FILE."
+                        .to_owned()
+                }
+            },
+        );
+    }
+    notes
+}
+
+/// What changes the reading of counts.
+pub(super) fn of_counts(view: &WatchView<'_>) -> Vec<Note> {
+    let hits = view.hits;
     let mut notes = Vec::new();
     let mut say = |warning, text: String| notes.push(Note { warning, text });
     if hits.state != FileState::Closed || hits.tally.stopped.is_some() {
@@ -44,27 +73,6 @@ pub(super) fn notes(view: &WatchView<'_>) -> Vec<Note> {
         );
     }
     armed(view, &mut say);
-    values(view, &mut say);
-    for target in &hits.info.targets {
-        for note in &target.notes {
-            say(false, format!("{}: {}", escape(&target.name), escape(note)));
-        }
-    }
-    for notice in view.recording().iter().flat_map(|info| &info.notices) {
-        say(false, escape(notice).into_owned());
-    }
-    if hits.has_chains && hits.records > 0 {
-        say(
-            false,
-            match view.file {
-                Some(file) => format!("callers: pmuscope report --call-tree {}", escape(file)),
-                None => {
-                    "callers: keep a recording with -o FILE, then pmuscope report --call-tree FILE."
-                        .to_owned()
-                }
-            },
-        );
-    }
     notes
 }
 

@@ -140,7 +140,7 @@ pub(super) fn lost(info: &WatchInfo) -> Option<u64> {
 }
 
 /// Overhead and what is missing, part by part.
-pub(super) fn second_line(view: &WatchView<'_>) -> Vec<String> {
+pub(crate) fn second_line(view: &WatchView<'_>) -> Vec<String> {
     let (hits, info) = (view.hits, &view.hits.info);
     let mut parts = Vec::new();
     if let Some(cost) = info.hit_cost {
@@ -210,7 +210,7 @@ pub(super) fn short(path: &str) -> String {
 }
 
 /// `4712 worker`.
-pub(super) fn thread(thread: Option<&Thread>) -> String {
+pub(crate) fn thread(thread: Option<&Thread>) -> String {
     thread.map_or("-".into(), |one| format!("{} {}", one.tid, escape(&one.command)))
 }
 
@@ -353,6 +353,7 @@ pub(crate) fn verdict(verdict: SharingVerdict) -> &'static str {
         SharingVerdict::Both => "true and false sharing",
         SharingVerdict::OneThread => "one thread",
         SharingVerdict::InTurn => "one thread at a time",
+        SharingVerdict::ReadOnly => "read only",
         SharingVerdict::NotEnough => "not enough hits",
     }
 }
@@ -371,6 +372,7 @@ pub(crate) fn consequence(verdict: SharingVerdict) -> &'static str {
         }
         SharingVerdict::OneThread => "one thread uses the line",
         SharingVerdict::InTurn => "each thread was done before the next began",
+        SharingVerdict::ReadOnly => "threads only read the line, so each cache keeps a copy",
         SharingVerdict::NotEnough => "too few hits for a verdict",
     }
 }
@@ -405,6 +407,7 @@ pub(crate) fn verdict_word(verdict: SharingVerdict) -> &'static str {
         SharingVerdict::Both => "both",
         SharingVerdict::OneThread => "one_thread",
         SharingVerdict::InTurn => "in_turn",
+        SharingVerdict::ReadOnly => "read_only",
         SharingVerdict::NotEnough => "not_enough",
     }
 }

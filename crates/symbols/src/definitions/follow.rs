@@ -24,7 +24,8 @@ pub(super) trait Complete {
     fn complete(&self, name: &str) -> Option<Die>;
 }
 
-/// Goes the way of `expression` from `variable`, which lies at `base`.
+/// Goes the way of `expression` from `variable`, which lies at `base`. The type of the object is there where it has one
+/// (a row of an array has none).
 pub(super) fn all(
     types: &Types<'_, '_>,
     complete: &dyn Complete,
@@ -32,7 +33,7 @@ pub(super) fn all(
     base: u64,
     expression: &Expression,
     pointer_bytes: u8,
-) -> Result<DataPlace, DefinitionError> {
+) -> Result<(DataPlace, Option<Die>), DefinitionError> {
     let text = expression.name();
     let mut at = FollowedObject {
         kind: variable.kind,
@@ -51,7 +52,7 @@ pub(super) fn all(
         // A row of an array, or nothing that has a type.
         (Some(_), _) | (None, _) => ValueType::Other,
     };
-    Ok(DataPlace {
+    let place = DataPlace {
         variable: variable.path.join("::"),
         base,
         steps: at.steps.clone(),
@@ -60,7 +61,8 @@ pub(super) fn all(
         value,
         type_name: Some(follower.type_name(&at)),
         declared: variable.declared.clone(),
-    })
+    };
+    Ok((place, at.kind.filter(|_| at.dimensions == 0)))
 }
 
 struct Follower<'t, 'u, 'a> {

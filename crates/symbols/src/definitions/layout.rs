@@ -79,7 +79,7 @@ impl<'a> FieldFinder<'_, '_, 'a> {
                     if self.types.has_variants(die)? {
                         return Ok(Some(at));
                     }
-                    let mut parts = self.parts_at(die, left)?;
+                    let mut parts = joined(self.parts_at(die, left)?);
                     let part = match (parts.len(), parts.pop()) {
                         (1, Some(part)) => part,
                         (0, _) => return Ok(Some(FieldAt { is_padding: true, ..at })),
@@ -137,6 +137,21 @@ impl<'a> FieldFinder<'_, '_, 'a> {
         })?;
         Ok(parts)
     }
+}
+
+/// Bit-fields of one byte as one part: an access to one of them is an access to all. Other parts of one byte (of a union)
+/// stay apart.
+fn joined(mut parts: Vec<StructMember>) -> Vec<StructMember> {
+    if parts.len() < 2 || !parts.iter().all(|part| part.is_bits) {
+        return parts;
+    }
+    parts.sort_by_key(|part| (part.offset, part.bytes));
+    let names: Vec<&str> = parts.iter().filter_map(|part| part.name.as_deref()).collect();
+    let name = Some(names.join("/"));
+    let offset = parts[0].offset; // at least two
+    let end = parts.iter().map(|part| part.offset.saturating_add(part.bytes)).max();
+    let bytes = end.unwrap_or(offset) - offset;
+    vec![StructMember { name, offset, bytes, kind: None, is_bits: true }]
 }
 
 /// First byte and number of bytes that a bit-field touches; `None` where it is none. DWARF 4 and 5 count bits from the

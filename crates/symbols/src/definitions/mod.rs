@@ -42,6 +42,7 @@ use object::read::Object as _;
 use crate::dwarf::DebugInfo;
 use crate::image::Image;
 use crate::locate::Locator;
+use crate::objects::{self, DataObject};
 use crate::{BuildId, Sources, State};
 
 /// How the bytes of an object are interpreted.
@@ -197,6 +198,27 @@ impl Definitions {
             typed::fields(self, debug, (&expression, address), offsets)
         });
         found.unwrap_or_else(|| vec![None; offsets.len()])
+    }
+
+    /// The fields at these offsets in the object that `expression` leads to, the innermost ones. `None` where debug
+    /// information does not have it.
+    #[must_use]
+    pub fn parts(
+        &self,
+        file: Option<&str>,
+        expression: &Expression,
+        offsets: &[u64],
+    ) -> Vec<Option<FieldAt>> {
+        let found =
+            self.debug().and_then(|debug| typed::parts(self, debug, (file, expression), offsets));
+        found.unwrap_or_else(|| vec![None; offsets.len()])
+    }
+
+    /// The variable or function at each of `addresses`, as the file's symbol table counts, and the field there.
+    #[must_use]
+    pub fn objects(&self, addresses: &[u64]) -> Vec<Option<DataObject>> {
+        let others = self.separate.as_deref().or(self.mini.as_ref());
+        objects::named(self, objects::in_tables(&self.image, others, addresses))
     }
 
     /// The functions called `name`, as the symbol table has them or as they read; several are there

@@ -22,11 +22,45 @@ pub(super) fn data(
     file: Option<&str>,
     expression: &Expression,
 ) -> Result<DataPlace, DefinitionError> {
+    let found = with_object(of, debug, file, expression, |place, _| Ok(place))?;
+    found.map_or_else(|why| of.plain_because(file, expression, why), Ok)
+}
+
+/// The fields at `offsets` in the object that `expression` leads to; none without a type.
+pub(super) fn parts(
+    of: &Definitions,
+    debug: &DebugInfo,
+    (file, expression): (Option<&str>, &Expression),
+    offsets: &[u64],
+) -> Option<Vec<Option<FieldAt>>> {
+    let fields = |_, found: Option<(&FieldFinder<'_, '_, '_>, Die)>| {
+        let (finder, kind) = match found {
+            Some(found) => found,
+            None => return Ok(vec![None; offsets.len()]),
+        };
+        let field = |&offset: &u64| finder.find(kind, offset).ok().flatten();
+        Ok(offsets.iter().map(field).collect())
+    };
+    with_object(of, debug, file, expression, fields).ok()?.ok()
+}
+
+/// Looks up the object that `expression` leads to and hands it on, with its type where it has one. The inner error says
+/// why only symbol tables can have it.
+fn with_object<T>(
+    of: &Definitions,
+    debug: &DebugInfo,
+    file: Option<&str>,
+    expression: &Expression,
+    then: impl Fn(DataPlace, Option<(&FieldFinder<'_, '_, '_>, Die)>) -> Result<T, DefinitionError>,
+) -> Result<Result<T, String>, DefinitionError> {
     let units = Units::of(debug.dwarf());
+    let complete = Completer { units: &units, threads: of.threads, known: RefCell::default() };
+    let types = Types { units: &units };
+    let finder = FieldFinder { types: &types, complete: &complete };
     let go = |variable: &Candidate, base: u64| {
-        let complete = Completer { units: &units, threads: of.threads, known: RefCell::default() };
-        let types = Types { units: &units };
-        follow::all(&types, &complete, variable, base, expression, of.pointer_bytes())
+        let bytes = of.pointer_bytes();
+        let (place, kind) = follow::all(&types, &complete, variable, base, expression, bytes)?;
+        then(place, kind.map(|kind| (&finder, kind))).map(Ok)
     };
     let name = expression.name();
     let shallow = Query { parts: &expression.name, types: false, deep: false };
@@ -41,14 +75,12 @@ pub(super) fn data(
     match (&symbols[..], declaration) {
         ([symbol], Some(variable)) => return go(variable, symbol.address),
         ([_, ..], _) if outside.found.is_empty() => {
-            return match outside.split {
-                Some(split) => of.plain_because(
-                    file,
-                    expression,
-                    format!("its debug information is in {split}, and split files are not read"),
-                ),
-                None => of.plain(file, expression),
-            };
+            return Ok(Err(match outside.split {
+                Some(split) => {
+                    format!("its debug information is in {split}, and split files are not read")
+                }
+                None => of.lacking.clone(),
+            }));
         }
         _ => {}
     }

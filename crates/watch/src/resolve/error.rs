@@ -128,6 +128,29 @@ pub enum ResolveError {
         /// Without length and access.
         name: String,
     },
+    /// Cache lines are of data in a process.
+    #[error(
+        "cannot watch the cache line of {target}: it is not data of a process. Try: a variable or 0xADDRESS"
+    )]
+    NoLine {
+        /// As typed.
+        target: String,
+    },
+    /// Too many lines for the few debug registers.
+    #[error(
+        "cannot watch the cache lines of {target}: its {bytes} bytes are in {lines} of them. Try: a field, an \
+         element, or {first:#x}/8"
+    )]
+    ManyLines {
+        /// As typed.
+        target: String,
+        /// Its size.
+        bytes: u64,
+        /// Cache lines that it is in.
+        lines: u64,
+        /// Its address.
+        first: u64,
+    },
     /// More than anybody has slots for.
     #[error(
         "cannot watch {target}: its {bytes} bytes would take {slots} debug registers. Try: a \

@@ -6,6 +6,7 @@
 //!         ─► definitions: the object's place and type, in the program first, then in each library
 //!         ─► memory: pointers on the way, as they are now (/proc/PID/mem)
 //!         ─► pieces: aligned, of 1, 2, 4 or 8 bytes
+//!         ─► words: all of the cache line that it is in, for who shares the line
 //! ```
 //!
 //! What depends on the moment is in the [`Watchpoint`]: which pointers were followed, and notes for
@@ -17,6 +18,7 @@ mod memory;
 mod modules;
 mod names;
 mod pieces;
+mod words;
 
 use pmuscope_machine::Machine;
 use pmuscope_symbols::Sources;
@@ -24,6 +26,7 @@ use pmuscope_symbols::definitions::ValueType;
 
 pub use error::ResolveError;
 pub use pieces::Piece;
+pub use words::{LineWord, WordAccess, line_words, of_words};
 
 use crate::slots::Kind;
 use crate::target::{Access, Target, TargetLocation};
@@ -99,20 +102,26 @@ pub fn resolve_with(
 ) -> Result<Vec<Watchpoint>, ResolveError> {
     let process = Process::open(machine, pid)?;
     let modules = Modules::of(&process, sources);
-    targets
-        .iter()
-        .map(|target| match &target.place {
-            _ if target.is_kernel() => kernel::one(machine, target),
-            TargetLocation::Address(address) => at_address(&process, target, *address),
-            _ => names::one(&process, &modules, target).or_else(|error| {
-                let otherwise = target
-                    .otherwise()
-                    .ok_or(())
-                    .and_then(|other| names::one(&process, &modules, &other).map_err(drop));
-                otherwise.map_err(|()| error)
-            }),
-        })
-        .collect()
+    targets.iter().map(|target| of_target(machine, &process, &modules, target)).collect()
+}
+
+fn of_target(
+    machine: &Machine,
+    process: &Process<'_>,
+    modules: &Modules<'_>,
+    target: &Target,
+) -> Result<Watchpoint, ResolveError> {
+    match &target.place {
+        _ if target.is_kernel() => kernel::one(machine, target),
+        TargetLocation::Address(address) => at_address(process, target, *address),
+        _ => names::one(process, modules, target).or_else(|error| {
+            let otherwise = target
+                .otherwise()
+                .ok_or(())
+                .and_then(|other| names::one(process, modules, &other).map_err(drop));
+            otherwise.map_err(|()| error)
+        }),
+    }
 }
 
 /// Addresses of `targets` in the kernel, whatever runs.

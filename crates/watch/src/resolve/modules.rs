@@ -135,6 +135,11 @@ impl MappedFile {
         &self.path
     }
 
+    /// Where its lowest mapping begins.
+    pub(super) fn start(&self) -> u64 {
+        self.mappings.iter().map(|mapping| mapping.start).min().unwrap_or(u64::MAX)
+    }
+
     /// Without the kernel's remark that it was removed.
     fn plain_path(&self) -> &Path {
         let bytes = self.path.as_os_str().as_bytes();

@@ -106,6 +106,12 @@ fn of(name: String, address: u64, len: u64, access: Access, pieces: Vec<Piece>) 
     }
 }
 
+/// A part of a word of a cache line.
+pub(super) fn of_word(name: String, piece: Piece, access: Access) -> Watchpoint {
+    let value = ValueType::Unsigned;
+    Watchpoint { value, ..of(name, piece.address, piece.len, access, vec![piece]) }
+}
+
 /// What `len` bytes are aligned to when hardware watches them in as few pieces as it can.
 fn natural(len: u64) -> u64 {
     match len {
@@ -115,7 +121,7 @@ fn natural(len: u64) -> u64 {
 }
 
 /// The fewest aligned pieces that cover `len` bytes at `address`, and nothing else.
-fn split(address: u64, len: u64) -> Vec<Piece> {
+pub(super) fn split(address: u64, len: u64) -> Vec<Piece> {
     let (mut at, end) = (address, address + len);
     let mut pieces = Vec::new();
     while at < end {

@@ -5,7 +5,7 @@ use pmuscope_counters::Host;
 use pmuscope_machine::Machine;
 use pmuscope_recorder::Deadline;
 use pmuscope_watch::argument::{ArgumentTarget, Call, next_call};
-use pmuscope_watch::resolve::Watchpoint;
+use pmuscope_watch::resolve::{LineWord, Watchpoint, WordAccess, line_words, of_words};
 use pmuscope_watch::slots::Kind;
 use pmuscope_watch::target::{Target, TargetError};
 
@@ -13,15 +13,26 @@ use super::{Started, refused, resolve};
 
 /// What one target says.
 #[derive(Debug, Clone)]
-pub(super) enum TargetRequest {
+pub(crate) enum TargetRequest {
     /// Names or an address.
     Named(Target),
     /// An argument of a call.
     Behind(ArgumentTarget),
 }
 
+/// What is watched of a target.
+#[derive(Debug, Clone)]
+pub(crate) enum WatchedPart {
+    /// The object.
+    Object(TargetRequest),
+    /// All words of the cache lines that it is in, each for writes and for reads; the bytes of a line.
+    Line(TargetRequest, u64),
+    /// Words of a cache line that are known already.
+    Words(Vec<LineWord>, WordAccess),
+}
+
 impl TargetRequest {
-    pub(super) fn parse(text: &str) -> Result<Self, TargetError> {
+    pub(crate) fn parse(text: &str) -> Result<Self, TargetError> {
         match ArgumentTarget::parse(text) {
             Some(behind) => behind.map(Self::Behind),
             None => Target::parse(text).map(Self::Named),
@@ -33,26 +44,31 @@ impl TargetRequest {
 pub(super) fn watchpoints(
     machine: &Machine,
     pids: &[u32],
-    wanted: &[TargetRequest],
+    wanted: &[WatchedPart],
     mut started: Option<&mut Started>,
     deadline: &Deadline,
 ) -> anyhow::Result<Vec<Watchpoint>> {
     let mut targets = Vec::with_capacity(wanted.len());
     let mut calls = Vec::with_capacity(wanted.len());
+    let mut words = Vec::new();
     for one in wanted {
         match one {
-            TargetRequest::Named(target) => {
-                targets.push(target.clone());
-                calls.push(None);
+            WatchedPart::Words(known, how) => words.extend(of_words(known, *how)),
+            WatchedPart::Line(of, bytes) => {
+                let (target, _) = named(machine, pids, of, started.as_deref_mut(), deadline)?;
+                words.extend(line(machine, pids, &target, *bytes)?);
             }
-            TargetRequest::Behind(behind) => {
-                let call = wait(machine, pids, behind, started.as_deref_mut(), deadline)?;
-                targets.push(behind.at(call).map_err(bad_input)?);
-                calls.push(Some((behind, call)));
+            WatchedPart::Object(of) => {
+                let (target, call) = named(machine, pids, of, started.as_deref_mut(), deadline)?;
+                targets.push(target);
+                calls.push(call);
             }
         }
     }
-    let mut found = resolve(machine, pids, &targets)?;
+    let mut found = match targets.is_empty() {
+        true => Vec::new(),
+        false => resolve(machine, pids, &targets)?,
+    };
     for (watchpoint, call) in found.iter_mut().zip(calls) {
         if let Some((behind, call)) = call {
             watchpoint.name.clone_from(&behind.text);
@@ -63,7 +79,44 @@ pub(super) fn watchpoints(
             ));
         }
     }
+    found.extend(words);
     Ok(found)
+}
+
+/// A target by name or address, and the call that it was an argument of.
+fn named<'a>(
+    machine: &Machine,
+    pids: &[u32],
+    wanted: &'a TargetRequest,
+    started: Option<&mut Started>,
+    deadline: &Deadline,
+) -> anyhow::Result<(Target, Option<(&'a ArgumentTarget, Call)>)> {
+    match wanted {
+        TargetRequest::Named(target) => Ok((target.clone(), None)),
+        TargetRequest::Behind(behind) => {
+            let call = wait(machine, pids, behind, started, deadline)?;
+            Ok((behind.at(call).map_err(bad_input)?, Some((behind, call))))
+        }
+    }
+}
+
+/// The words of the line of a target, in processes that have it at the same address.
+fn line(
+    machine: &Machine,
+    pids: &[u32],
+    target: &Target,
+    bytes: u64,
+) -> anyhow::Result<Vec<Watchpoint>> {
+    let [first, others @ ..] = pids else {
+        let name = &target.text;
+        let text = format!("the cache line of {name}: needs a process. Try: -p PID, or -- CMD");
+        return Err(bad_input(text));
+    };
+    let words = line_words(machine, *first, target, bytes).map_err(bad_input)?;
+    if !others.is_empty() {
+        super::resolve(machine, pids, std::slice::from_ref(target))?;
+    }
+    Ok(of_words(&words, WordAccess::Apart))
 }
 
 fn wait(

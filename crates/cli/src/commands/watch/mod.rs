@@ -13,11 +13,13 @@ mod plan;
 use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use anyhow::Context as _;
 pub(crate) use flags::Args;
 use flags::Sub;
+
+pub(crate) use arguments::{TargetRequest, WatchedPart};
+pub(crate) use convert::WatchRequest;
 use pmuscope_console::exit::{
     Exit, bad_input, before_command, beside_command, failure, not_possible,
 };
@@ -67,7 +69,8 @@ fn watch_and_tell(args: &Args, begun: Invocation) -> anyhow::Result<Exit> {
         .map_or_else(|| kept.path().join("watch.data"), Path::to_owned);
     replace::check(&path, FileKind::Recording)?;
     program::find(&args.command)?;
-    let watched = watch(&machine, args, &asked, &path);
+    warn(&machine);
+    let watched = watch(&machine, &asked, &path);
     if args.command.is_empty() {
         let (summary, status) = watched?;
         return tell(args, &path, &summary, status, begun);
@@ -84,13 +87,7 @@ fn tell(
     status: Option<Status>,
     begun: Invocation,
 ) -> anyhow::Result<Exit> {
-    for missing in &summary.missing {
-        say!("warning: {}", escape_lines(missing));
-    }
-    if status == Some(Status::Signaled(Signal::TRAP.as_raw())) {
-        say!("warning: SIGTRAP ended the command: {LOST_TRAPS}");
-    }
-    let exit = Exit::of(status.map(|status| status.shell()), !summary.missing.is_empty());
+    let exit = ended(summary, status);
     let kept = watch_report::recording(&args.output)?.is_some();
     if kept {
         wrote(path);
@@ -98,12 +95,23 @@ fn tell(
     watch_report::tell((path, kept), &args.report, &args.output, begun, exit)
 }
 
+/// Warns of what is missing; how it ended.
+pub(crate) fn ended(summary: &Summary, status: Option<Status>) -> Exit {
+    for missing in &summary.missing {
+        say!("warning: {}", escape_lines(missing));
+    }
+    if status == Some(Status::Signaled(Signal::TRAP.as_raw())) {
+        say!("warning: SIGTRAP ended the command: {LOST_TRAPS}");
+    }
+    Exit::of(status.map(|status| status.shell()), !summary.missing.is_empty())
+}
+
 /// Of programs that end by SIGTRAP while they are watched.
 const LOST_TRAPS: &str = "the kernel did not learn which breakpoint was hit. Hosts of virtual machines lose this now \
     and then, also with perf's mem: events (docs/watch.md)";
 
 /// Says what may happen to the target here, before it does.
-fn warn(machine: &Machine) {
+pub(crate) fn warn(machine: &Machine) {
     let hypervisor = machine.virtualization(&machine.processor()).hypervisor;
     if let Some(sign) = hypervisor {
         say!(
@@ -117,17 +125,15 @@ fn warn(machine: &Machine) {
 }
 
 /// Watches until the target ends or the user says so; how a command ended.
-fn watch(
+pub(crate) fn watch(
     machine: &Machine,
-    args: &Args,
-    asked: &convert::WatchRequest,
+    asked: &WatchRequest,
     path: &Path,
 ) -> anyhow::Result<(Summary, Option<Status>)> {
     let stop = signals::stop_pipe()?;
     // What a hit costs is measured with hits of our own: such a trap can be ours.
     let trapped = signals::outlive_traps()?;
-    warn(machine);
-    let mut started = match args.command.as_slice() {
+    let mut started = match asked.command.as_slice() {
         [] => None,
         command => Some(Started::new(command)?),
     };
@@ -135,8 +141,8 @@ fn watch(
         Some(started) => Target::Processes(vec![started.child.pid()]),
         None => asked.target.clone(),
     };
-    let after = args.timeout.map(Duration::from_millis);
-    let deadline = Deadline::new(Some(stop.as_fd()), after).context("cannot wait for the end")?;
+    let deadline =
+        Deadline::new(Some(stop.as_fd()), asked.timeout).context("cannot wait for the end")?;
     let watchpoints = arguments::watchpoints(
         machine,
         target.pids(),
@@ -144,9 +150,9 @@ fn watch(
         started.as_mut(),
         &deadline,
     )?;
-    let options = convert::options(machine, args, asked, &target, &watchpoints)?;
+    let options = convert::options(machine, asked, &target, &watchpoints)?;
     let go = started.as_mut().and_then(Started::go);
-    let mut recording = convert::recording(args, target, path);
+    let mut recording = convert::recording(asked, target, path);
     let source: Box<dyn Source + '_> = match Watch::new(&Host, machine, options.clone()) {
         Ok(watch) => {
             go.into_iter().for_each(|go| watch.at_begin(go));

@@ -1,22 +1,27 @@
 //! `pmuscope sharing`.
 
+mod watched;
+
 use pmuscope_console::exit::{Exit, bad_input};
 use pmuscope_console::limit::Limit;
 use pmuscope_console::output::{Format, OutputArgs};
 use pmuscope_console::say;
-use pmuscope_perfdata::reader::FileState;
-use pmuscope_perfdata::reader::scan::Pieces;
-use pmuscope_profile::sharing::{Options, SharedLines, SharingError};
-use pmuscope_profile::{GroupBy, TasksBy, available_threads};
-use pmuscope_report::{RecordingView, RowLimits, SharingBy, SharingView};
+use std::path::Path;
 
-use super::choice::one_of;
-use super::empty;
-use super::filter::{FilterArgs, nodes};
-use super::input::InputArgs;
-use super::load::{LoadRequest, load};
-use super::progress::Shown;
-use super::symbols::SymbolArgs;
+use pmuscope_perfdata::reader::scan::Pieces;
+use pmuscope_perfdata::reader::{FileState, RecordingFile};
+use pmuscope_profile::sharing::{Options, SharedLines, SharingError};
+use pmuscope_profile::{Filter, GroupBy, TasksBy, available_threads};
+use pmuscope_report::{RecordingView, RowLimits, SharingBy, SharingView};
+use pmuscope_symbols::Symbolizer;
+
+use crate::commands::choice::one_of;
+use crate::commands::empty;
+use crate::commands::filter::{FilterArgs, nodes};
+use crate::commands::input::InputArgs;
+use crate::commands::load::{LoadRequest, load};
+use crate::commands::progress::Shown;
+use crate::commands::symbols::SymbolArgs;
 
 /// Lines in the table of a terminal, and on a page.
 const TEXT_LINES: usize = 20;
@@ -44,7 +49,10 @@ const HEAD: LoadRequest = LoadRequest {
   pmuscope sharing --limit 5 --offsets 5
   pmuscope sharing --by field          which fields of which variables
   pmuscope sharing -o sharing.html     a page with every line by offset
-  pmuscope sharing --json              offsets, code, threads and CPUs of each line")]
+  pmuscope sharing --json              offsets, code, threads and CPUs of each line
+  pmuscope sharing --watch 1           count reads and writes of the first line's words, in its process
+  pmuscope sharing --watch queue -p 4711 --timeout 5s
+                                       of the cache line of a variable, without a recording")]
 pub(crate) struct Args {
     #[command(flatten)]
     input: InputArgs,
@@ -72,6 +80,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N")]
     offsets: Option<Limit>,
     #[command(flatten)]
+    watched: watched::WatchLineArgs,
+    #[command(flatten)]
     filter: FilterArgs,
     #[command(flatten)]
     symbols: SymbolArgs,
@@ -88,6 +98,36 @@ const GROUPS: [(&str, &str, SharingBy); 4] = [
 pmuscope_console::forms!(SharingFormats: Text Json Csv Tsv Html, "pmuscope/sharing/1");
 
 impl Args {
+    fn filter(&self, recording: &RecordingFile) -> anyhow::Result<Filter> {
+        let reader = recording.reader()?;
+        self.filter.filter(recording, reader.events(), reader.metadata())
+    }
+
+    /// The shared lines of a recording.
+    fn read(
+        &self,
+        recording: &RecordingFile,
+        path: &Path,
+        filter: Filter,
+        symbolizer: &mut Symbolizer,
+    ) -> anyhow::Result<SharedLines> {
+        let options = Options {
+            filter,
+            line_bytes: self.line_size,
+            least_share: self.percent_limit / 100.0,
+            threads: available_threads(),
+            pieces: Pieces::default(),
+        };
+        let running = symbolizer.running_kernel();
+        let shown = Shown::new(recording.reader()?.progress(), path);
+        let found = SharedLines::read(recording, &options, &running, symbolizer);
+        drop(shown);
+        found.map_err(|error| match error {
+            SharingError::Read(error) => error.into(),
+            other => bad_input(other),
+        })
+    }
+
     fn limits(&self, format: Format) -> (RowLimits, usize) {
         let (lines, detailed) = match format {
             Format::Text => (Some(TEXT_LINES), TEXT_DETAILED),
@@ -103,6 +143,10 @@ impl Args {
 #[allow(clippy::needless_pass_by_value)] // all commands are called alike
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let form = args.output.form()?;
+    if args.watched.is_asked() {
+        return watched::run(&args, &form);
+    }
+    args.watched.check()?;
     if !args.line_size.is_power_of_two() {
         let message = format!("--line-size {}: no power of two. Try: 64 or 128", args.line_size);
         return Err(bad_input(message));
@@ -110,24 +154,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let path = args.input.path()?;
     let recording = args.symbols.open(&path)?;
     let mut symbolizer = args.symbols.symbolizer(true, &recording)?;
-    let running = symbolizer.running_kernel();
-    let reader = recording.reader()?;
-    let filter = args.filter.filter(&recording, reader.events(), reader.metadata())?;
-    let nodes = nodes(reader.metadata());
-    let options = Options {
-        filter: filter.clone(),
-        line_bytes: args.line_size,
-        least_share: args.percent_limit / 100.0,
-        threads: available_threads(),
-        pieces: Pieces::default(),
-    };
-    let shown = Shown::new(reader.progress(), &path);
-    let found = SharedLines::read(&recording, &options, &running, &mut symbolizer);
-    drop(shown);
-    let found = found.map_err(|error| match error {
-        SharingError::Read(error) => error.into(),
-        other => bad_input(other),
-    })?;
+    let filter = args.filter(&recording)?;
+    let nodes = nodes(recording.reader()?.metadata());
+    let found = args.read(&recording, &path, filter.clone(), &mut symbolizer)?;
     // Overhead and losses are shown as in every other view.
     let profile = load(recording.reader()?, &path, filter, &mut symbolizer, HEAD)?;
     empty::explain(&profile, &recording)?;

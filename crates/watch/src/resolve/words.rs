@@ -1,0 +1,319 @@
+//! The words of the cache lines that an object is in: what is watched to see who shares a line.
+//!
+//! ```text
+//!  target `queue` ─► its address and size ─► the lines that it touches ─► each byte's label ─► runs of one label
+//!  byte of the object                 queue + the field there, by its type      queue.head
+//!  other bytes of the file's data     the variable there, with its field        counter
+//!  other memory (heap, stack)         no label: words of 8 bytes
+//!  padding                            left out
+//! ```
+
+use pmuscope_machine::Machine;
+use pmuscope_symbols::Sources;
+use pmuscope_symbols::definitions::FieldAt;
+
+use super::memory::Process;
+use super::modules::{MappedFile, Modules, OpenedFile};
+use super::pieces::{of_word, split};
+use super::{ResolveError, Watchpoint, of_target};
+use crate::slots::Kind;
+use crate::target::{Access, Target, TargetLocation};
+
+/// Cache lines of one object.
+const MOST_LINES: u64 = 4;
+/// Elements of an array that are watched one by one where they have a byte each; more are watched in words of 8.
+const MOST_BYTES: usize = 16;
+/// Bytes of a word without a name.
+const NAMELESS: u64 = 8;
+
+/// A word of a cache line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LineWord {
+    /// The variable with its field, as the target was typed; `None` where none is known. Foreign text.
+    pub name: Option<String>,
+    /// Its first byte.
+    pub address: u64,
+    /// Its size.
+    pub bytes: u64,
+}
+
+/// The words of the cache lines (of `line_bytes` bytes, a power of two) that `target` is in, in process `pid`.
+///
+/// # Errors
+/// As [`super::resolve`]; also of code, of the kernel's memory, and of an object in more than 4 lines.
+pub fn line_words(
+    machine: &Machine,
+    pid: u32,
+    target: &Target,
+    line_bytes: u64,
+) -> Result<Vec<LineWord>, ResolveError> {
+    let process = Process::open(machine, pid)?;
+    let modules = Modules::of(&process, &Sources::default());
+    let found = of_target(machine, &process, &modules, target)?;
+    let text = || target.text.clone();
+    if found.in_kernel || found.kind == Kind::Instruction {
+        return Err(ResolveError::NoLine { target: text() });
+    }
+    let first = found.address & !(line_bytes - 1);
+    let end = (found.address + found.len).next_multiple_of(line_bytes);
+    let lines = (end - first) / line_bytes;
+    if lines > MOST_LINES {
+        let (bytes, first) = (found.len, found.address);
+        return Err(ResolveError::ManyLines { target: text(), bytes, lines, first });
+    }
+    let labels = labels(&modules, target, &found, first..end);
+    Ok(words(first, &labels))
+}
+
+/// What a byte belongs to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Label {
+    /// Of a variable: its name with the field, and the first byte of the field.
+    Named(String, u64),
+    Nameless,
+    /// Nothing is there.
+    Nothing,
+}
+
+fn labels(
+    modules: &Modules<'_>,
+    target: &Target,
+    found: &Watchpoint,
+    range: std::ops::Range<u64>,
+) -> Vec<Label> {
+    let addresses: Vec<u64> = range.collect();
+    let mut labels =
+        in_file(modules, &addresses).unwrap_or_else(|| vec![Label::Nameless; addresses.len()]);
+    let of_object = found.address..found.address + found.len;
+    let offsets: Vec<u64> = (0..found.len).collect();
+    let fields = fields(modules, target, found, &offsets);
+    for (label, &address) in labels.iter_mut().zip(&addresses) {
+        let field = address.checked_sub(of_object.start).and_then(|at| fields.get(at as usize));
+        if let Some(Some(field)) = field {
+            *label = of_field(&found.name, of_object.start, field);
+        } else if of_object.contains(&address) && !matches!(label, Label::Named(..)) {
+            *label = Label::Named(found.name.clone(), of_object.start);
+        }
+    }
+    labels
+}
+
+/// The fields of the object that was typed.
+fn fields(
+    modules: &Modules<'_>,
+    target: &Target,
+    found: &Watchpoint,
+    offsets: &[u64],
+) -> Vec<Option<FieldAt>> {
+    let TargetLocation::Named { file, expression, offset: 0, .. } = &target.place else {
+        return Vec::new();
+    };
+    let is_it = |module: &&MappedFile| {
+        found.module.as_deref().is_some_and(|path| module.path().to_string_lossy() == path)
+    };
+    let opened = modules.iter().find(is_it).and_then(|module| modules.open(module).ok());
+    let parts =
+        |opened: &OpenedFile| opened.definitions.parts(file.as_deref(), expression, offsets);
+    opened.map(parts).unwrap_or_default()
+}
+
+/// What a file's variables are at addresses; `None` if they are not in the data of one.
+fn in_file(modules: &Modules<'_>, addresses: &[u64]) -> Option<Vec<Label>> {
+    let first = *addresses.first()?;
+    let module = modules.iter().filter(|module| module.start() <= first);
+    let module = module.max_by_key(|module| module.start())?;
+    let opened = modules.open(module).ok()?;
+    let own: Vec<u64> = addresses.iter().map(|at| at.wrapping_sub(opened.bias)).collect();
+    let segments = opened.definitions.segments();
+    let holds = |at: u64| {
+        segments.iter().any(|one| at.checked_sub(one.address).is_some_and(|into| into < one.size))
+    };
+    if !holds(own[0]) {
+        return None;
+    }
+    let found = opened.definitions.objects(&own).into_iter().zip(addresses);
+    let label = |(object, &address): (Option<pmuscope_symbols::DataObject>, &u64)| {
+        let Some(object) = object else { return Label::Nothing };
+        let start = address - object.offset;
+        match &object.field {
+            Some(field) => of_field(&object.name, start, field),
+            None => Label::Named(object.name.to_string(), start),
+        }
+    };
+    Some(found.map(label).collect())
+}
+
+fn of_field(object: &str, start: u64, field: &FieldAt) -> Label {
+    match field.is_padding {
+        true => Label::Nothing,
+        false => Label::Named(part_name(object, &field.path), start + field.offset),
+    }
+}
+
+/// `queue.head`, `queue->head` of `*queue`, `(*queue)[1]`.
+fn part_name(object: &str, path: &str) -> String {
+    let is_plain = |text: &str| !text.contains(['*', '&', '(']);
+    match object.strip_prefix('*').filter(|pointer| is_plain(pointer)) {
+        Some(pointer) if path.starts_with('.') => format!("{pointer}->{}", &path[1..]),
+        Some(_) if path.starts_with('[') => format!("({object}){path}"),
+        _ => format!("{object}{path}"),
+    }
+}
+
+/// Runs of one label.
+fn words(first: u64, labels: &[Label]) -> Vec<LineWord> {
+    let mut words: Vec<LineWord> = Vec::new();
+    let mut last = &Label::Nothing;
+    for (label, address) in labels.iter().zip(first..) {
+        let goes_on = match label {
+            Label::Nothing => {
+                last = label;
+                continue;
+            }
+            Label::Nameless => last == label && !address.is_multiple_of(NAMELESS),
+            Label::Named(..) => last == label,
+        };
+        match words.last_mut().filter(|_| goes_on) {
+            Some(word) => word.bytes += 1,
+            None => {
+                let name = match label {
+                    Label::Named(name, _) => Some(name.clone()),
+                    _ => None,
+                };
+                words.push(LineWord { name, address, bytes: 1 });
+            }
+        }
+        last = label;
+    }
+    without_text(words)
+}
+
+/// Long runs of elements of a byte each (text, as a rule) in words of 8.
+fn without_text(words: Vec<LineWord>) -> Vec<LineWord> {
+    let array = |word: &LineWord| {
+        let name = word.name.as_deref().filter(|_| word.bytes == 1)?;
+        Some(name.strip_suffix(']')?.rsplit_once('[')?.0.to_owned())
+    };
+    let mut joined: Vec<LineWord> = Vec::new();
+    let alike = |one: &LineWord, other: &LineWord| {
+        array(one).is_some_and(|name| array(other).as_ref() == Some(&name))
+    };
+    for run in words.chunk_by(alike) {
+        if run.len() <= MOST_BYTES {
+            joined.extend_from_slice(run);
+            continue;
+        }
+        for part in run.chunk_by(|_, next| !next.address.is_multiple_of(NAMELESS)) {
+            let LineWord { name, address, .. } = part[0].clone(); // parts are not empty
+            joined.push(LineWord { name, address, bytes: part.len() as u64 });
+        }
+    }
+    joined
+}
+
+/// How words are watched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WordAccess {
+    /// Reads and writes alike, by one watchpoint.
+    Any,
+    /// Two watchpoints: one that stops at writes, and one at reads (on x86, where there is none for reads alone, at both).
+    Apart,
+}
+
+/// Watchpoints for each part of each word. A word that is not aligned is watched where its largest aligned part is: an
+/// access to all of it counts once.
+#[must_use]
+pub fn of_words(words: &[LineWord], how: WordAccess) -> Vec<Watchpoint> {
+    let reads = if cfg!(target_arch = "x86_64") { Access::ReadWrite } else { Access::Read };
+    let accesses = match how {
+        WordAccess::Any => &[Access::ReadWrite][..],
+        WordAccess::Apart => &[Access::Write, reads],
+    };
+    let mut found = Vec::new();
+    for word in words {
+        let mut pieces = split(word.address, word.bytes);
+        if word.bytes <= 8 {
+            pieces.sort_by_key(|piece| (std::cmp::Reverse(piece.len), piece.address));
+            pieces.truncate(1);
+        }
+        let name = word.name.clone().unwrap_or_else(|| format!("{:#x}", word.address));
+        for piece in pieces {
+            for &access in accesses {
+                found.push(of_word(name.clone(), piece, access));
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(name: &str, start: u64) -> Label {
+        Label::Named(name.to_owned(), start)
+    }
+
+    fn word(name: Option<&str>, address: u64, bytes: u64) -> LineWord {
+        LineWord { name: name.map(str::to_owned), address, bytes }
+    }
+
+    #[test]
+    fn words_are_runs_of_one_label() {
+        let labels = [
+            vec![named("head", 0x40); 8],
+            vec![Label::Nothing; 4],
+            vec![named("tail", 0x4c); 4],
+            vec![named("tail", 0x50); 1],
+            vec![Label::Nameless; 15],
+        ];
+        let expected = [
+            word(Some("head"), 0x40, 8),
+            word(Some("tail"), 0x4c, 4),
+            word(Some("tail"), 0x50, 1),
+            word(None, 0x51, 7),
+            word(None, 0x58, 8),
+        ];
+        assert_eq!(words(0x40, &labels.concat()), expected);
+    }
+
+    #[test]
+    fn few_bytes_of_an_array_are_watched_alone_many_in_words() {
+        let bytes = |from: u64, number: u64| -> Vec<LineWord> {
+            (0..number).map(|at| word(Some(&format!("name[{at}]")), from + at, 1)).collect()
+        };
+        assert_eq!(without_text(bytes(0x40, 16)), bytes(0x40, 16));
+        let joined = [
+            word(Some("name[0]"), 0x44, 4),
+            word(Some("name[4]"), 0x48, 8),
+            word(Some("name[12]"), 0x50, 8),
+        ];
+        assert_eq!(without_text(bytes(0x44, 20)), joined);
+    }
+
+    #[test]
+    fn each_word_has_a_watchpoint_of_writes_and_one_of_reads() {
+        let words = [word(Some("packed"), 0x41, 4), word(None, 0x48, 8)];
+        let found = of_words(&words, WordAccess::Apart);
+        let seen: Vec<_> =
+            found.iter().map(|one| (&*one.name, one.address, one.len, one.access)).collect();
+        let reads = if cfg!(target_arch = "x86_64") { Access::ReadWrite } else { Access::Read };
+        let expected = [
+            ("packed", 0x42, 2, Access::Write),
+            ("packed", 0x42, 2, reads),
+            ("0x48", 0x48, 8, Access::Write),
+            ("0x48", 0x48, 8, reads),
+        ];
+        assert_eq!(seen, expected);
+        let long = [word(Some("long"), 0x40, 16)];
+        let number = |how| of_words(&long, how).len();
+        assert_eq!((number(WordAccess::Apart), number(WordAccess::Any)), (4, 2));
+    }
+
+    #[test]
+    fn parts_are_named_as_in_c() {
+        let named = [("queue", ".head"), ("*queue", ".head"), ("*queue", "[1].n"), ("**p", ".n")];
+        let names = named.map(|(object, path)| part_name(object, path));
+        assert_eq!(names, ["queue.head", "queue->head", "(*queue)[1].n", "**p.n"]);
+    }
+}
