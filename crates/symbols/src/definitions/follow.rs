@@ -119,10 +119,27 @@ impl Follower<'_, '_, '_> {
             }
             // In C the name of an array is its first element's address.
             Shape::Array { .. } => return self.index(at, 0),
+            Shape::Record { .. } => match self.pointer_in(at)? {
+                Some(to) => {
+                    at.steps.push(Step::Dereference);
+                    at.kind = Some(to);
+                }
+                None => return self.not(at, "not a pointer: * cannot dereference it"),
+            },
             _ => return self.not(at, "not a pointer: * cannot dereference it"),
         }
         at.text = format!("*{}", at.text);
         Ok(())
+    }
+
+    /// What a structure points to that holds a pointer and nothing else, as a smart pointer does.
+    fn pointer_in(&self, at: &FollowedObject) -> Result<Option<Die>, DefinitionError> {
+        let Some(kind) = at.kind.filter(|_| at.dimensions == 0) else { return Ok(None) };
+        let Some(pointer) = self.known(self.types.number(kind))? else { return Ok(None) };
+        match self.known(self.types.shape(pointer))? {
+            Shape::Pointer { to, .. } => Ok(to),
+            _ => Ok(None),
+        }
     }
 
     fn field(&self, at: &mut FollowedObject, name: &str) -> Result<(), DefinitionError> {
@@ -157,6 +174,12 @@ impl Follower<'_, '_, '_> {
                 return self.not(at, "a Rust enum: its fields depend on its value");
             }
             FieldSearch::None(near) => {
+                // A smart pointer's `->`.
+                if let Some(to) = self.pointer_in(at)? {
+                    at.steps.push(Step::Dereference);
+                    at.kind = Some(to);
+                    return self.field(at, name);
+                }
                 return Err(DefinitionError::NoField {
                     object: at.text.clone(),
                     type_name: self.type_name(at),

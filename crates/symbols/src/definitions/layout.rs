@@ -56,6 +56,8 @@ impl<'a> FieldFinder<'_, '_, 'a> {
         }
         let mut at = FieldAt { path: String::new(), offset: 0, bytes, is_padding: false };
         let (mut kind, mut left) = (kind, offset);
+        // Not a base class, whose only field has a name that says more.
+        let mut is_named = true;
         for _ in 0..DEEPEST {
             let Some(mut die) = self.types.strip(kind)? else { return Ok(Some(at)) };
             match self.types.shape(die)? {
@@ -71,6 +73,12 @@ impl<'a> FieldFinder<'_, '_, 'a> {
                     at.offset += left - left % element;
                     (at.bytes, left, kind) = (element, left % element, of);
                 }
+                // An atomic is its number, whatever a library calls what is in it.
+                Shape::Record { complete: true }
+                    if is_named && self.types.number(die)?.is_some() =>
+                {
+                    return Ok(Some(at));
+                }
                 Shape::Record { complete } => {
                     if !complete {
                         let Some(whole) = self.whole(die)? else { return Ok(Some(at)) };
@@ -85,6 +93,7 @@ impl<'a> FieldFinder<'_, '_, 'a> {
                         (0, _) => return Ok(Some(FieldAt { is_padding: true, ..at })),
                         _ => return Ok(Some(at)),
                     };
+                    is_named = part.name.is_some();
                     if let Some(name) = &part.name {
                         at.path.push('.');
                         at.path.push_str(name);

@@ -318,13 +318,23 @@ impl<'a> Types<'_, 'a> {
 
     /// How to read an object of the type; a structure of one scalar and nothing else is read as that.
     pub(super) fn value(&self, die: Die) -> Result<ValueType, Damaged> {
+        let Some(number) = self.number(die)? else { return Ok(ValueType::Other) };
+        Ok(match self.shape(number)? {
+            Shape::Scalar(value) => value,
+            Shape::Pointer { .. } => ValueType::Pointer,
+            _ => ValueType::Other,
+        })
+    }
+
+    /// The number or pointer that an object is: itself, or all that is in it, as in an atomic or a `Box`. `None` where there
+    /// is more.
+    pub(super) fn number(&self, die: Die) -> Result<Option<Die>, Damaged> {
         let whole = self.size(die)?;
         let mut die = die;
         for _ in 0..DEEPEST {
-            let Some(stripped) = self.strip(die)? else { return Ok(ValueType::Other) };
+            let Some(stripped) = self.strip(die)? else { return Ok(None) };
             match self.shape(stripped)? {
-                Shape::Scalar(value) => return Ok(value),
-                Shape::Pointer { .. } => return Ok(ValueType::Pointer),
+                Shape::Scalar(_) | Shape::Pointer { .. } => return Ok(Some(stripped)),
                 Shape::Record { complete: true } => {
                     let mut parts = Vec::new();
                     self.units.children(stripped, |unit, entry| {
@@ -340,7 +350,7 @@ impl<'a> Types<'_, 'a> {
                     // Markers of no size, as Rust's PhantomData.
                     let mut sized = Vec::new();
                     for part in parts {
-                        let Some(kind) = part.kind else { return Ok(ValueType::Other) };
+                        let Some(kind) = part.kind else { return Ok(None) };
                         let size = self.size(kind)?;
                         if size != Some(0) && size != Some(1) || size == whole {
                             sized.push((kind, size, part.bits));
@@ -348,10 +358,10 @@ impl<'a> Types<'_, 'a> {
                     }
                     match sized[..] {
                         [(kind, size, None)] if size == whole && whole.is_some() => die = kind,
-                        _ => return Ok(ValueType::Other),
+                        _ => return Ok(None),
                     }
                 }
-                _ => return Ok(ValueType::Other),
+                _ => return Ok(None),
             }
         }
         Err(Damaged("a structure that contains itself".into()))
