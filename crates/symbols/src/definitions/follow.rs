@@ -8,6 +8,9 @@ use super::types::{FieldSearch, Shape, Types};
 use super::units::{Damaged, Die};
 use super::{DataPlace, DefinitionError, Expression, Step, ValueType};
 
+/// Smart pointers to smart pointers.
+const MOST_SMART: usize = 4;
+
 /// An object on the way.
 struct FollowedObject {
     kind: Option<Die>,
@@ -143,6 +146,16 @@ impl Follower<'_, '_, '_> {
     }
 
     fn field(&self, at: &mut FollowedObject, name: &str) -> Result<(), DefinitionError> {
+        self.field_of(at, name, 0)
+    }
+
+    /// The field; `smart` pointers were followed to get there.
+    fn field_of(
+        &self,
+        at: &mut FollowedObject,
+        name: &str,
+        smart: usize,
+    ) -> Result<(), DefinitionError> {
         if let (_, Shape::Pointer { to, .. }) = self.shape(at)? {
             at.steps.push(Step::Dereference);
             at.kind = to;
@@ -175,10 +188,10 @@ impl Follower<'_, '_, '_> {
             }
             FieldSearch::None(near) => {
                 // A smart pointer's `->`.
-                if let Some(to) = self.pointer_in(at)? {
+                if let Some(to) = self.pointer_in(at)?.filter(|_| smart < MOST_SMART) {
                     at.steps.push(Step::Dereference);
                     at.kind = Some(to);
-                    return self.field(at, name);
+                    return self.field_of(at, name, smart + 1);
                 }
                 return Err(DefinitionError::NoField {
                     object: at.text.clone(),

@@ -405,7 +405,7 @@ fn parts_of_what_pointers_lead_to() {
     assert_eq!(path("*BOXED", 8).as_deref(), Some(".tail[0]"));
     assert_eq!(path("BOXED->tail", 2).as_deref(), Some("[1]"));
     assert_eq!(path("BOXED", 0).as_deref(), Some(""));
-    assert_eq!(path("*BOXED", 12), None);
+    assert_eq!(path("*BOXED", 16), None);
     assert_eq!(path("*NUMBER", 0), None);
     assert_eq!(path("NOTHING", 0), None);
 }
