@@ -5,7 +5,7 @@
 //!  access = "r" | "w" | "rw" | "x"
 //!  bytes  = 1, 2, 4 or 8; more are watched in pieces
 //!  place  = [ module "!" ] ( address | object | file ":" line )
-//!  object = [ file ":" ] expression [ "+" offset ]
+//!  object = [ file ":" ] expression [ "+" offset ] [ "@" thread ]
 //! ```
 //!
 //! | typed | watched |
@@ -17,6 +17,7 @@
 //! | `table+0x28/4` | 4 bytes within a symbol, where there is no debug information |
 //! | `0x55d0c8a0/8:rw`, `*0x55d0c8a0/8`, `mem:0x55d0c8a0/8:rw` | an address |
 //! | `queue.c:118`, `push`, `push+4`, `*0x401130:x` | execution |
+//! | `per_thread@4712` | a thread-local variable of the program, of that thread |
 //! | `kernel!jiffies/8`, `[kernel]!vfs_read` | the kernel |
 //!
 //! Without an access, data are watched for writes (who changes this?), functions and lines for
@@ -69,6 +70,8 @@ pub enum TargetLocation {
         expression: Expression,
         /// Bytes behind its beginning.
         offset: u64,
+        /// Of a thread-local variable: the thread.
+        thread: Option<u32>,
     },
 }
 
@@ -175,7 +178,8 @@ impl Target {
     /// What else the text can mean: `s.c:w`, the variable `w` of `s.c`, is also writes to the field `c` of `s`.
     #[must_use]
     pub fn otherwise(&self) -> Option<Self> {
-        let TargetLocation::Named { module, file: Some(file), expression, offset: 0 } = &self.place
+        let TargetLocation::Named { module, file: Some(file), expression, offset: 0, thread: None } =
+            &self.place
         else {
             return None;
         };
@@ -186,6 +190,7 @@ impl Target {
             file: None,
             expression: object,
             offset: 0,
+            thread: None,
         };
         let (text, name) = (self.text.clone(), file.clone());
         Some(Self { text, name, place, access: Some(access), len: self.len })
@@ -323,10 +328,11 @@ fn place(typed: &str, text: &str, is_mem: bool) -> Result<TargetLocation, Target
         return Ok(TargetLocation::Line { module, file, line });
     }
     let (file, rest) = file(rest);
+    let (rest, thread) = thread(rest);
     let (object, offset) = offset(rest);
     let expression =
         object.parse().map_err(|why| TargetError::Expression { text: typed.to_owned(), why })?;
-    Ok(TargetLocation::Named { module, file, expression, offset })
+    Ok(TargetLocation::Named { module, file, expression, offset, thread })
 }
 
 /// `0x…` or decimal.
@@ -367,6 +373,14 @@ fn file(text: &str) -> (Option<String>, &str) {
     }
 }
 
+/// Takes `@thread` from the end.
+fn thread(text: &str) -> (&str, Option<u32>) {
+    match text.rsplit_once('@').and_then(|(object, thread)| Some((object, thread.parse().ok()?))) {
+        Some((object, thread)) => (object, Some(thread)),
+        None => (text, None),
+    }
+}
+
 /// Takes `+offset` from the end.
 fn offset(text: &str) -> (&str, u64) {
     match text.rsplit_once('+').and_then(|(object, offset)| Some((object, address(offset.trim())?)))
@@ -387,7 +401,7 @@ mod tests {
 
     fn named(text: &str) -> (Module, Option<String>, String, u64) {
         match read(text).place {
-            TargetLocation::Named { module, file, expression, offset } => {
+            TargetLocation::Named { module, file, expression, offset, thread: None } => {
                 (module, file, expression.to_string(), offset)
             }
             other => panic!("{text}: {other:?}"),
@@ -414,6 +428,19 @@ mod tests {
         assert_eq!((bare.place, bare.len, bare.access), (TargetLocation::Address(16), None, None));
         assert_eq!(read("mem:0x10/4:x").len, None);
         assert!(read("0xffffffff81000000").is_kernel());
+    }
+
+    #[test]
+    fn a_thread_may_follow_a_name() {
+        let place = |text: &str| match read(text).place {
+            TargetLocation::Named { expression, offset, thread, .. } => {
+                (expression.to_string(), offset, thread)
+            }
+            other => panic!("{text}: {other:?}"),
+        };
+        assert_eq!(place("own.hits@4712/8:rw"), ("own.hits".into(), 0, Some(4712)));
+        assert_eq!(place("own+8@4712/4"), ("own".into(), 8, Some(4712)));
+        assert_eq!(place("own"), ("own".into(), 0, None));
     }
 
     #[test]

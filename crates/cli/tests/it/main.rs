@@ -76,6 +76,7 @@ mod script;
 mod sharing;
 #[path = "../../../profile/tests/it/sharing_file.rs"]
 mod sharing_file;
+mod sharing_watch;
 mod simulated;
 #[path = "../../../profile/tests/it/simulator.rs"]
 mod simulator;

@@ -12,6 +12,7 @@
 mod entry;
 mod server;
 mod sys;
+mod thread_pointer;
 
 use std::ffi::{CString, OsString};
 use std::io::{self, Read as _, Write as _};
@@ -28,6 +29,7 @@ use crate::error::CountersError;
 
 pub use entry::StoppedChild;
 pub use server::{Server, WORDS};
+pub use thread_pointer::thread_pointer;
 
 /// A child that waits for [`HeldChild::release`]. Dropped before that, it ends without running anything.
 #[derive(Debug)]

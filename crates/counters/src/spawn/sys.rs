@@ -70,6 +70,40 @@ pub(super) fn detach(pid: Pid, signal: i32) -> io::Result<()> {
     ptrace(i64::from(libc::PTRACE_DETACH), pid, signal as usize)
 }
 
+/// The register that thread-local variables are reached from, of a thread that stands.
+pub(super) fn thread_pointer(pid: Pid) -> io::Result<u64> {
+    // All general registers of x86-64 (`user_regs_struct`), of which the base of `fs` is the 22nd; one register of arm64.
+    #[cfg(target_arch = "x86_64")]
+    const SET: (usize, usize) = (1, 21); // NT_PRSTATUS
+    #[cfg(target_arch = "aarch64")]
+    const SET: (usize, usize) = (0x401, 0); // NT_ARM_TLS
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    {
+        const PTRACE_GETREGSET: usize = 0x4204;
+        let (set, at) = SET;
+        let mut words = [0_u64; 64];
+        let bytes = std::mem::size_of_val(&words);
+        let mut vector = libc::iovec { iov_base: words.as_mut_ptr().cast(), iov_len: bytes };
+        let pid = pid.as_raw_nonzero().get();
+        // SAFETY: the kernel writes at most `iov_len` bytes to `words`, which outlives the call, and the length to `vector`;
+        // any bytes are valid words.
+        let result =
+            unsafe { libc::syscall(libc::SYS_ptrace, PTRACE_GETREGSET, pid, set, &raw mut vector) };
+        match result {
+            0 if vector.iov_len > at * 8 => Ok(words[at]),
+            0 => Err(io::Error::from(io::ErrorKind::UnexpectedEof)),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    Err(io::Error::from(io::ErrorKind::Unsupported))
+}
+
+/// Becomes the tracer of a thread that goes on.
+pub(super) fn attach(pid: Pid) -> io::Result<()> {
+    ptrace(i64::from(libc::PTRACE_SEIZE), pid, 0)
+}
+
 fn ptrace(request: i64, pid: Pid, data: usize) -> io::Result<()> {
     let pid = pid.as_raw_nonzero().get();
     // SAFETY: the requests above take numbers only; no memory of ours is read or written. By the system

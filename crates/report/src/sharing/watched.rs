@@ -101,7 +101,10 @@ impl<'a> WatchedLinesView<'a> {
                 .about("While watchpoints were enabled; each of these moved the line to another CPU.")
                 .sheet(self.transfers(line, all, self.limits.rows)),
         };
-        Section::new(id, title)
+        let section = Section::new(id, title);
+        // The head says what this is of.
+        let section = if at == 0 { section.bare() } else { section };
+        section
             .linked_as("Watched lines")
             .which_worries(line.is_contended())
             .line(Some(evidence(line)))

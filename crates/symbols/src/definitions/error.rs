@@ -64,8 +64,7 @@ pub enum DefinitionError {
     },
     /// Each thread has its own.
     #[error(
-        "{name} is thread-local: each thread has its own copy, at an address that only that thread \
-         knows"
+        "{name} is thread-local: each thread has its own copy. Try: {name}@TID, of one thread of the program"
     )]
     ThreadLocal {
         /// As asked.

@@ -3,6 +3,7 @@
 use addr2line::gimli::constants;
 
 use super::expression::Operation;
+use super::location::Location;
 use super::scan::Candidate;
 use super::types::{FieldSearch, Shape, Types};
 use super::units::{Damaged, Die};
@@ -58,6 +59,7 @@ pub(super) fn all(
     let place = DataPlace {
         variable: variable.path.join("::"),
         base,
+        is_thread_local: variable.location == Some(Location::ThreadLocal),
         steps: at.steps.clone(),
         bytes,
         pointer_bytes,

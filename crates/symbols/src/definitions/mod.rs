@@ -81,8 +81,11 @@ pub enum Step {
 pub struct DataPlace {
     /// Name of the variable, scopes included.
     pub variable: String,
-    /// The variable's address, as the file's symbol table counts.
+    /// The variable's address, as the file's symbol table counts; of a thread-local one from the thread pointer of the
+    /// thread, wrapping around.
     pub base: u64,
+    /// Each thread has its own.
+    pub is_thread_local: bool,
     /// The steps from there to the object.
     pub steps: Vec<Step>,
     /// Size of the object, bytes; 0: not known.
@@ -185,6 +188,22 @@ impl Definitions {
     ) -> Result<DataPlace, DefinitionError> {
         match self.debug() {
             Some(debug) => typed::data(self, debug, file, expression),
+            None => self.plain(file, expression),
+        }
+    }
+
+    /// The same of a thread-local variable of the program itself (not of a library), whose copies all threads have at the
+    /// same distance from their thread pointers. Needs debug information.
+    ///
+    /// # Errors
+    /// If there is none; the error says why.
+    pub fn thread_data(
+        &self,
+        file: Option<&str>,
+        expression: &Expression,
+    ) -> Result<DataPlace, DefinitionError> {
+        match self.debug() {
+            Some(debug) => typed::thread_data(self, debug, file, expression),
             None => self.plain(file, expression),
         }
     }
@@ -331,6 +350,7 @@ impl Definitions {
         Ok(DataPlace {
             variable: first.name.clone(),
             base: first.address,
+            is_thread_local: false,
             steps: Vec::new(),
             bytes: first.size,
             pointer_bytes: self.pointer_bytes(),

@@ -175,6 +175,31 @@ fn read<'data>(
 }
 
 /// Parts of a file that are mapped.
+/// Where a thread-local variable of a program is, from the thread pointer; `offset` is that in the block of all of them, as
+/// symbols have it. `None` on other machines, and without such a block.
+///
+/// The block of the program itself is next to what the thread pointer points to: below it on x86-64, above two words on
+/// arm64 (U. Drepper, ELF Handling For Thread-Local Storage, variants II and I).
+pub(super) fn from_thread_pointer(image: &Image, offset: u64) -> Option<u64> {
+    let elf = image.elf().ok()?;
+    let is_own = |section: &object::read::Section<'_, '_>| match section.flags() {
+        SectionFlags::Elf { sh_flags, .. } => sh_flags.contains(elf::SHF_TLS),
+        _ => false,
+    };
+    let sections: Vec<_> = elf.sections().filter(is_own).collect();
+    let start = sections.iter().map(|section| section.address()).min()?;
+    let end = sections.iter().map(|one| one.address().saturating_add(one.size())).max()?;
+    let align = sections.iter().map(|section| section.align()).max()?.max(1);
+    let size = (end - start).checked_next_multiple_of(align)?;
+    match elf.architecture() {
+        object::Architecture::X86_64 => Some(offset.wrapping_sub(size)),
+        object::Architecture::Aarch64 => {
+            Some(offset.wrapping_add(16_u64.checked_next_multiple_of(align)?))
+        }
+        _ => None,
+    }
+}
+
 pub(super) fn segments(image: &Image) -> Vec<Segment> {
     let Ok(elf) = image.elf() else { return Vec::new() };
     elf.segments()

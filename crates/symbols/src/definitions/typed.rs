@@ -23,6 +23,21 @@ pub(super) fn data(
     expression: &Expression,
 ) -> Result<DataPlace, DefinitionError> {
     let found = with_object(of, debug, file, expression, |place, _| Ok(place))?;
+    let found = found.map_or_else(|why| of.plain_because(file, expression, why), Ok)?;
+    match found.is_thread_local {
+        true => Err(DefinitionError::ThreadLocal { name: expression.name() }),
+        false => Ok(found),
+    }
+}
+
+/// The same of a thread-local variable.
+pub(super) fn thread_data(
+    of: &Definitions,
+    debug: &DebugInfo,
+    file: Option<&str>,
+    expression: &Expression,
+) -> Result<DataPlace, DefinitionError> {
+    let found = with_object(of, debug, file, expression, |place, _| Ok(place))?;
     found.map_or_else(|why| of.plain_because(file, expression, why), Ok)
 }
 
@@ -90,7 +105,18 @@ fn with_object<T>(
         let (variable, base) = chosen?;
         return go(variable, base);
     }
-    Err(lack(of, &name, inside))
+    let own = |one: &&Candidate| one.location == Some(Location::ThreadLocal);
+    let variable = outside.found.iter().chain(&inside.found).find(own);
+    let symbols = tables::find(of, &name, file, DefinitionKind::ThreadLocal);
+    match (&symbols[..], variable) {
+        ([symbol], Some(variable)) => {
+            match tables::from_thread_pointer(&of.image, symbol.address) {
+                Some(base) => go(variable, base),
+                None => Err(lack(of, &name, inside)),
+            }
+        }
+        _ => Err(lack(of, &name, inside)),
+    }
 }
 
 /// The fields of the variable of that name and address.

@@ -128,6 +128,14 @@ pub enum ResolveError {
         /// Without length and access.
         name: String,
     },
+    /// A thread-local variable of that thread cannot be found.
+    #[error("cannot watch {target}: {why}. Try: ls /proc/PID/task, for the threads of a process")]
+    Thread {
+        /// As typed.
+        target: String,
+        /// Why not.
+        why: String,
+    },
     /// Cache lines are of data in a process.
     #[error(
         "cannot watch the cache line of {target}: it is not data of a process. Try: a variable or 0xADDRESS"

@@ -39,6 +39,10 @@ impl<'a> Process<'a> {
         self.mappings[..after].last().filter(|mapping| address < mapping.end)
     }
 
+    pub(super) fn has_thread(&self, tid: u32) -> bool {
+        self.machine.threads(self.pid).is_ok_and(|threads| threads.contains(&tid))
+    }
+
     /// A file of its folder in `/proc`.
     pub(super) fn folder(&self) -> PathBuf {
         self.machine.root().join(format!("proc/{}", self.pid))

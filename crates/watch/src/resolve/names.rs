@@ -1,5 +1,7 @@
 //! Targets with names: which module has them, and where they are in the process.
 
+use pmuscope_counters::errno_name;
+use pmuscope_counters::spawn::thread_pointer;
 use pmuscope_symbols::definitions::{
     CodePlaces, DataPlace, DefinitionError, Definitions, Expression, NameKind, Step, ValueType,
 };
@@ -25,7 +27,11 @@ pub(super) fn one(
         TargetLocation::Named { module, .. } | TargetLocation::Line { module, .. } => module,
         TargetLocation::Address(_) => &target::Module::Any,
     };
-    let candidates = candidates(process, modules, target, asked)?;
+    let mut candidates = candidates(process, modules, target, asked)?;
+    if matches!(&target.place, TargetLocation::Named { thread: Some(_), .. }) {
+        // Where those of libraries are, only the loader knows.
+        candidates.truncate(1);
+    }
     let mut first_error = None;
     let mut found: Vec<(&MappedFile, u64, Answer)> = Vec::new();
     for (index, module) in candidates.iter().enumerate() {
@@ -196,6 +202,9 @@ fn named(
             }),
         };
     }
+    if let TargetLocation::Named { thread: Some(_), .. } = &target.place {
+        return definitions.thread_data(file, expression).map(Answer::Data).map_err(refuse);
+    }
     match definitions.data(file, expression) {
         Ok(found) => Ok(Answer::Data(found)),
         Err(error) if error.is_elsewhere() => match (code(), target.access) {
@@ -226,7 +235,10 @@ fn placed(
     };
     match answer {
         Answer::Code(found) => code(target, found, bias.wrapping_add(offset)),
-        Answer::Data(found) => data(process, target, found, bias, offset),
+        Answer::Data(found) => {
+            let base = thread_base(process, target, found)?.unwrap_or(bias);
+            data(process, target, found, base, offset)
+        }
     }
 }
 
@@ -302,6 +314,30 @@ fn data(
     watchpoint.declared = found.declared.clone();
     watchpoint.followed = followed;
     Ok(watchpoint)
+}
+
+/// What to add to the address of a thread-local variable: the thread pointer of the thread. `None` of other variables.
+fn thread_base(
+    process: &Process<'_>,
+    target: &Target,
+    found: &DataPlace,
+) -> Result<Option<u64>, ResolveError> {
+    let TargetLocation::Named { thread: Some(tid), .. } = &target.place else { return Ok(None) };
+    let refused = |why: String| ResolveError::Thread { target: target.text.clone(), why };
+    if !found.is_thread_local {
+        return Err(refused(format!("{} is not thread-local", found.variable)));
+    }
+    if !process.has_thread(*tid) {
+        return Err(refused(format!("process {} has no thread {tid}", process.pid())));
+    }
+    match thread_pointer(*tid) {
+        Ok(0) => Err(refused(format!("thread {tid} has not set up its variables yet"))),
+        Ok(pointer) => Ok(Some(pointer)),
+        Err(error) => Err(refused(format!(
+            "cannot read the registers of thread {tid} (ptrace: {})",
+            errno_name(&error)
+        ))),
+    }
 }
 
 /// Takes the steps to the object.

@@ -150,8 +150,11 @@ fn of_field(object: &str, start: u64, field: &FieldAt) -> Label {
     }
 }
 
-/// `queue.head`, `queue->head` of `*queue`, `(*queue)[1]`.
+/// `queue.head`, `queue->head` of `*queue`, `(*queue)[1]`, `own.hits@4712` of `own@4712`.
 fn part_name(object: &str, path: &str) -> String {
+    if let Some((variable, thread)) = object.rsplit_once('@') {
+        return format!("{}@{thread}", part_name(variable, path));
+    }
     let is_plain = |text: &str| !text.contains(['*', '&', '(']);
     match object.strip_prefix('*').filter(|pointer| is_plain(pointer)) {
         Some(pointer) if path.starts_with('.') => format!("{pointer}->{}", &path[1..]),
@@ -312,8 +315,11 @@ mod tests {
 
     #[test]
     fn parts_are_named_as_in_c() {
-        let named = [("queue", ".head"), ("*queue", ".head"), ("*queue", "[1].n"), ("**p", ".n")];
-        let names = named.map(|(object, path)| part_name(object, path));
-        assert_eq!(names, ["queue.head", "queue->head", "(*queue)[1].n", "**p.n"]);
+        let name = |object, path| part_name(object, path);
+        assert_eq!(name("queue", ".head"), "queue.head");
+        assert_eq!(name("*queue", ".head"), "queue->head");
+        assert_eq!(name("*queue", "[1].n"), "(*queue)[1].n");
+        assert_eq!(name("**p", ".n"), "**p.n");
+        assert_eq!(name("own@4712", ".hits"), "own.hits@4712");
     }
 }

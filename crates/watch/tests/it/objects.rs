@@ -167,7 +167,11 @@ fn what_has_no_place_is_refused_with_the_reason() {
         let error = running.error(target);
         assert!(error.contains(why), "{target}: {error}");
     };
-    refused("own", "own is thread-local: each thread has its own");
+    refused("own", "own is thread-local: each thread has its own copy. Try: own@TID");
+    refused("own@1", "has no thread 1. Try: ls /proc/PID/task");
+    refused(&format!("counter@{}", running.pid()), "counter is not thread-local");
+    let own = running.found(&format!("own@{}", running.pid()));
+    assert_eq!(own.address, running.address("own"));
     refused(
         "first.state",
         "first.state is a bit-field of 5 bits, and hardware watches whole bytes. Try: the \

@@ -1,0 +1,235 @@
+//! `pmuscope sharing --watch` on programs whose threads share cache lines in known ways: fields and verdict of each.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::harness::{Outcome, Scratch, Started, need_program, need_root, skip_unless};
+
+/// A virtual machine may lose the reason of a trap, and then the kernel ends the program (docs/watch.md).
+const TRIES: u32 = 3;
+
+/// What to watch, the verdict, and words with whether they are read and written.
+type Case = (&'static str, &'static str, &'static [(&'static str, bool, bool)]);
+
+const READ: (bool, bool) = (true, false);
+
+/// A word that is written by an instruction that may read it too.
+const fn written(name: &'static str) -> (&'static str, bool, bool) {
+    (name, false, true)
+}
+
+/// A word that is read, and then written by another instruction.
+const fn both(name: &'static str) -> (&'static str, bool, bool) {
+    (name, true, true)
+}
+
+const fn read(name: &'static str) -> (&'static str, bool, bool) {
+    (name, READ.0, READ.1)
+}
+
+const C: &[Case] = &[
+    // Initialized data.
+    ("data_stats", "false_sharing", &[both("data_stats.hits"), both("data_stats.misses")]),
+    // Data that starts as zero.
+    ("counter", "true_sharing", &[written("counter[0]")]),
+    ("mixed", "both", &[written("mixed.shared"), both("mixed.own")]),
+    // A field names its line as well.
+    ("settings.rate", "read_only", &[read("settings.limit"), read("settings.rate")]),
+    ("alone", "one_thread", &[both("alone.first"), both("alone.second")]),
+    ("packed", "false_sharing", &[written("packed.in.first"), written("packed.in.second")]),
+    // Bit-fields of one byte are the same bytes; of several bytes they are not.
+    ("bits", "true_sharing", &[both("bits.a/b")]),
+    ("bytes", "false_sharing", &[written("bytes.low"), written("bytes.high")]),
+    ("*heap", "false_sharing", &[both("heap->hits"), both("heap->misses")]),
+    ("own@TID", "false_sharing", &[both("own.hits@TID"), both("own.misses@TID")]),
+];
+
+const CPP: &[Case] = &[
+    // A member of a base class, and one of the class.
+    ("app::table", "false_sharing", &[written("app::table.reads"), written("app::table.writes")]),
+    ("app::Meter::total", "true_sharing", &[written("app::Meter::total")]),
+    ("app::config", "read_only", &[read("app::config.ready")]),
+    (
+        "*app::slot",
+        "false_sharing",
+        &[written("app::slot->value[0]"), written("app::slot->value[3]")],
+    ),
+    // Through a smart pointer.
+    (
+        "*app::owner",
+        "false_sharing",
+        &[written("app::owner->value[0]"), written("app::owner->value[3]")],
+    ),
+];
+
+const RUST: &[Case] = &[
+    ("QUEUE", "both", &[both("QUEUE.head"), written("QUEUE.tail")]),
+    ("SLOTS", "false_sharing", &[written("SLOTS.__0[1]"), written("SLOTS.__0[9]")]),
+    ("READY", "read_only", &[read("READY.__0")]),
+    ("TOTAL", "true_sharing", &[written("TOTAL.__0[0]")]),
+    ("*BOXED", "false_sharing", &[written("BOXED->head"), written("BOXED->tail")]),
+];
+
+fn source(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/lines").join(name)
+}
+
+/// Compiles a program of `lines/` with optimization and debug information.
+fn compiled(scratch: &Scratch, compiler: &str, how: &[&str], name: &str) -> PathBuf {
+    let program = scratch.path("lines");
+    let mut command = Command::new(compiler);
+    command.args(how).arg("-o").arg(&program).arg(source(name));
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    program
+}
+
+fn start(program: &Path) -> Started {
+    let started = Started::of(Command::new(program).stdin(Stdio::piped()));
+    started.wait_until(|| started.said("ready"));
+    started
+}
+
+/// Watches until the program survives it.
+fn watched(scratch: &Scratch, program: &Path, target: &str, more: &[&str]) -> (u32, Outcome) {
+    for _ in 0..TRIES {
+        let running = start(program);
+        let pid = running.pid();
+        let target = target.replace("TID", &pid.to_string());
+        let pid_text = pid.to_string();
+        let args = ["sharing", "--watch", &target, "-p", &pid_text, "--timeout", "600ms"];
+        let watched = scratch.pmuscope(args.iter().chain(more));
+        running.signal(Signal::TERM);
+        if running.ends().code() == 128 + Signal::TERM.as_raw() {
+            return (pid, watched);
+        }
+    }
+    panic!("the program was ended with SIGTRAP {TRIES} times");
+}
+
+fn check(scratch: &Scratch, program: &Path, cases: &[Case]) {
+    for (target, verdict, expected) in cases {
+        let (pid, watched) = watched(scratch, program, target, &["--json"]);
+        watched.exits(0);
+        let found: Value = serde_json::from_str(&watched.stdout).unwrap();
+        let line = &found["lines"][0];
+        assert_eq!(line["verdict"], *verdict, "{target}: {line}");
+        let words: Vec<&Value> = line["words"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|word| word["reads"] != 0 || word["writes"] != 0)
+            .collect();
+        let names: Vec<String> =
+            expected.iter().map(|one| one.0.replace("TID", &pid.to_string())).collect();
+        let found: Vec<&str> = words.iter().map(|word| word["word"].as_str().unwrap()).collect();
+        assert_eq!(found, names, "{target}");
+        for (word, (name, is_read, is_written)) in words.iter().zip(*expected) {
+            let number = |key: &str| word[key].as_u64().unwrap();
+            assert_eq!(number("writes") > 0, *is_written, "{target}: {name}: {word}");
+            assert_eq!(number("reads") > 20, *is_read, "{target}: {name}: {word}");
+        }
+    }
+}
+
+#[test]
+fn lines_of_a_c_program_are_judged_with_their_fields() {
+    skip_unless!(need_root());
+    let scratch = Scratch::new();
+    let program = compiled(&scratch, "cc", &["-g", "-O2", "-pthread"], "lines.c");
+    check(&scratch, &program, C);
+}
+
+#[test]
+fn lines_of_a_cpp_program_are_judged_with_their_fields() {
+    skip_unless!(need_root());
+    skip_unless!(need_program("g++", "--version"));
+    let scratch = Scratch::new();
+    let program = compiled(&scratch, "g++", &["-g", "-O2", "-std=c++17", "-pthread"], "lines.cpp");
+    check(&scratch, &program, CPP);
+}
+
+#[test]
+fn lines_of_a_rust_program_are_judged_with_their_fields() {
+    skip_unless!(need_root());
+    let scratch = Scratch::new();
+    let program = compiled(&scratch, "rustc", &["-g", "-O", "--edition", "2021"], "lines.rs");
+    check(&scratch, &program, RUST);
+}
+
+#[test]
+fn transfers_name_the_write_and_the_access_after_it() {
+    skip_unless!(need_root());
+    let scratch = Scratch::new();
+    let program = compiled(&scratch, "cc", &["-g", "-O2", "-pthread"], "lines.c");
+    let (_, text) = watched(&scratch, &program, "data_stats", &[]);
+    text.exits(0)
+        .prints("false sharing: cache line 0x")
+        .prints("data_stats.hits")
+        .prints("data_hits lines.c:")
+        .prints("after write of")
+        .prints("Give each thread's word its own cache line");
+    let (_, found) = watched(&scratch, &program, "data_stats", &["--json"]);
+    let found: Value = serde_json::from_str(&found.stdout).unwrap();
+    let transfers = found["lines"][0]["transfers"].as_array().unwrap();
+    assert!(!transfers.is_empty());
+    for transfer in transfers {
+        let side = |key: &str| {
+            let side = &transfer[key];
+            (side["word"].as_str().unwrap(), side["function"].as_str().unwrap())
+        };
+        let sides = [side("from"), side("to")];
+        assert!(
+            sides == [("data_stats.hits", "data_hits"), ("data_stats.misses", "data_misses")]
+                || sides
+                    == [("data_stats.misses", "data_misses"), ("data_stats.hits", "data_hits")],
+            "{transfer}"
+        );
+        assert_ne!(transfer["from"]["thread"]["tid"], transfer["to"]["thread"]["tid"]);
+    }
+    // Two threads that each read and write their word once a millisecond take the line from each other each time.
+    let moved: u64 = transfers.iter().map(|one| one["transfers"].as_u64().unwrap()).sum();
+    assert!(moved > 50, "{moved}");
+}
+
+#[test]
+fn what_has_no_line_is_refused() {
+    skip_unless!(need_root());
+    let scratch = Scratch::new();
+    let program = compiled(&scratch, "cc", &["-g", "-O2", "-pthread"], "lines.c");
+    let running = start(&program);
+    let pid = running.pid().to_string();
+    let refused = |args: &[&str], why: &str| {
+        let all = ["sharing", "--watch"].iter().chain(args);
+        scratch.pmuscope(all).exits(2).complains(why);
+    };
+    refused(
+        &["main", "-p", &pid],
+        "cannot watch the cache line of main: it is not data of a process",
+    );
+    refused(&["counter"], "--watch: no process to watch. Try: -p PID, or -- CMD");
+    refused(&["counter", "-p", &pid, "--", "true"], "-p and -- CMD are different targets");
+    refused(&["nothing", "-p", &pid], "no variable or function nothing");
+    refused(&["3", "-p", &pid], "no recording here");
+    scratch
+        .pmuscope(["sharing", "--timeout", "1s"])
+        .exits(2)
+        .complains("--timeout: needs --watch LINE");
+    drop(running);
+}
+
+#[test]
+fn a_line_of_a_command_is_watched_from_its_start() {
+    skip_unless!(need_root());
+    let scratch = Scratch::new();
+    let program = compiled(&scratch, "cc", &["-g", "-O2", "-pthread"], "lines.c");
+    let program = program.to_str().unwrap();
+    // Neighboring words are watched at different times: there are more of them than debug registers.
+    let args = ["sharing", "--watch", "counter", "--timeout", "2s", "--", program];
+    let watched = scratch.pmuscope(args);
+    watched.prints("true sharing: cache line 0x").prints("counter[0]").prints("count lines.c:");
+    watched.prints("not all words were watched at the same time");
+}
