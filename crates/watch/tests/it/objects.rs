@@ -159,6 +159,40 @@ fn names_of_several_files_are_told_apart() {
     assert_eq!(running.found("bump::calls").address, running.address("calls"));
 }
 
+const THREAD_LOCAL: &str = r#"
+#include <stdio.h>
+static __thread char small = 1;
+struct pair { long first, second; };
+__thread struct pair pair __attribute__((aligned(64)));
+static __thread long last = 5;
+int main(void) {
+    pair.first = small + last;
+    printf("small %p\npair %p\npair.second %p\nlast %p\n", (void *)&small, (void *)&pair, (void *)&pair.second,
+           (void *)&last);
+    puts("ready");
+    fflush(stdout);
+    getchar();
+    return 0;
+}
+"#;
+
+#[test]
+fn thread_local_variables_are_found_in_the_thread_that_is_named() {
+    for how in [&["-g", "-O1", "-pie", "-fPIE"][..], &["-g", "-no-pie"], &["-g", "-static"]] {
+        let dir = tempfile::tempdir().unwrap();
+        let program = compile("cc", dir.path(), ("own.c", THREAD_LOCAL), "own", how);
+        let Some(running) = program.map(|path| Running::start(&path)) else { return };
+        for (name, bytes) in [("small", 1), ("pair", 16), ("pair.second", 8), ("last", 8)] {
+            let found = running.found(&format!("{name}@{}", running.pid()));
+            assert_eq!(
+                (found.address, found.len),
+                (running.address(name), bytes),
+                "{name} {how:?}"
+            );
+        }
+    }
+}
+
 #[test]
 fn what_has_no_place_is_refused_with_the_reason() {
     let dir = tempfile::tempdir().unwrap();
@@ -170,8 +204,6 @@ fn what_has_no_place_is_refused_with_the_reason() {
     refused("own", "own is thread-local: each thread has its own copy. Try: own@TID");
     refused("own@1", "has no thread 1. Try: ls /proc/PID/task");
     refused(&format!("counter@{}", running.pid()), "counter is not thread-local");
-    let own = running.found(&format!("own@{}", running.pid()));
-    assert_eq!(own.address, running.address("own"));
     refused(
         "first.state",
         "first.state is a bit-field of 5 bits, and hardware watches whole bytes. Try: the \
