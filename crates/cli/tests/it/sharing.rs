@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::harness::{Scratch, need_perf, skip_unless};
 use crate::json::is_documented;
-use crate::sharing_file::{Memory, Pmu, example};
+use crate::sharing_file::{Memory, PID, Pmu, example};
 use crate::simulator::{Function, Run, write};
 
 /// A folder with the example as `x.data`.
@@ -211,7 +211,7 @@ fn mappings(scratch: &Scratch, program: &std::path::Path, base: u64) -> Option<M
     ];
     // Behind `far`.
     let first = base + number(&counters[0]) + 100_000_u64.next_multiple_of(64);
-    Some(Memory { first, mappings })
+    Some(Memory { pid: PID, first, mappings })
 }
 
 #[test]

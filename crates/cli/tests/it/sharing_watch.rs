@@ -6,6 +6,8 @@ use std::process::{Command, Stdio};
 use rustix::process::Signal;
 use serde_json::Value;
 
+use crate::sharing_file::{Memory, Pmu, example};
+
 use crate::harness::{Outcome, Scratch, Started, need_program, need_root, skip_unless};
 
 /// A virtual machine may lose the reason of a trap, and then the kernel ends the program (docs/watch.md).
@@ -193,6 +195,55 @@ fn transfers_name_the_write_and_the_access_after_it() {
     // Two threads that each read and write their word once a millisecond take the line from each other each time.
     let moved: u64 = transfers.iter().map(|one| one["transfers"].as_u64().unwrap()).sum();
     assert!(moved > 50, "{moved}");
+}
+
+/// Address of a variable of a program that is not moved.
+fn address(program: &Path, name: &str) -> u64 {
+    let symbols = Command::new("nm").arg(program).output().unwrap();
+    let symbols = String::from_utf8(symbols.stdout).unwrap();
+    let line = symbols.lines().find(|line| line.ends_with(&format!(" {name}"))).unwrap();
+    u64::from_str_radix(line.split(' ').next().unwrap(), 16).unwrap()
+}
+
+/// The line that samples found, in the process that they are of, and by the name of its variable in another one.
+#[test]
+fn a_sampled_line_is_watched_in_its_process() {
+    skip_unless!(need_root());
+    skip_unless!(need_program("nm", "--version"));
+    let scratch = Scratch::new();
+    let how = ["-g", "-O2", "-pthread", "-no-pie", "-fno-pie"];
+    let program = compiled(&scratch, "cc", &how, "lines.c");
+    let simulated = example(Pmu::Pebs);
+    // The second line of the example is the one with false sharing.
+    let first = address(&program, "data_stats") - 64;
+    let mappings = vec![(first & !0xfff, 0x2000, 0, 0, "[heap]".into())];
+    for _ in 0..TRIES {
+        let running = start(&program);
+        let memory = Memory { pid: running.pid(), first, mappings: mappings.clone() };
+        simulated.run().write_in(&simulated, &scratch.path("x.data"), &memory);
+        let args = ["sharing", "x.data", "--watch", "2", "--timeout", "600ms"];
+        let text = scratch.pmuscope(args);
+        let found = scratch.pmuscope(args.iter().chain(&["--json"]));
+        running.signal(Signal::TERM);
+        if running.ends().code() != 128 + Signal::TERM.as_raw() {
+            continue;
+        }
+        text.exits(0).prints("false sharing: cache line").prints("sampled HITM").prints("~HITM");
+        let found: Value = serde_json::from_str(&found.exits(0).stdout).unwrap();
+        let words = found["lines"][0]["words"].as_array().unwrap();
+        let name = |at: usize| words[at]["word"].as_str().unwrap();
+        assert_eq!((name(0), name(1)), ("data_stats.hits", "data_stats.misses"));
+        for word in &words[..2] {
+            assert!(word["sampled_contended"].as_u64().unwrap() > 100, "{word}");
+            assert!(word["sampled_stores"].as_u64().unwrap() > 100, "{word}");
+        }
+        let none = scratch.pmuscope(["sharing", "x.data", "--watch", "9"]);
+        none.exits(2).complains("--watch 9: no such line. Try: 1 to 3");
+        let ended = scratch.pmuscope(args);
+        ended.exits(2).complains("it has ended");
+        return;
+    }
+    panic!("the program was ended with SIGTRAP {TRIES} times");
 }
 
 #[test]

@@ -18,7 +18,7 @@ use pmuscope_abi::record::{RecordBuilder, kind, misc};
 use pmuscope_abi::{Attr, AttrFlags, SampleType, event_type};
 use pmuscope_perfdata::writer::{Features, FileEvent, NodeEntry, closing, front};
 
-/// The process; its threads follow.
+/// The process where nothing else is asked for.
 pub(crate) const PID: u32 = 4000;
 /// The clock at the start, nanoseconds.
 const START: u64 = 7_000_000_000;
@@ -34,6 +34,8 @@ pub(crate) type Mapping = (u64, u64, u64, u64, String);
 /// Where lines are.
 #[derive(Debug, Clone)]
 pub(crate) struct Memory {
+    /// The process that has it; its threads follow.
+    pub(crate) pid: u32,
     /// Address of the first line.
     pub(crate) first: u64,
     pub(crate) mappings: Vec<Mapping>,
@@ -41,7 +43,7 @@ pub(crate) struct Memory {
 
 impl Memory {
     fn heap() -> Self {
-        Self { first: MEMORY, mappings: vec![(MEMORY, 0x10_0000, 0, 0, "[heap]".into())] }
+        Self { pid: PID, first: MEMORY, mappings: vec![(MEMORY, 0x10_0000, 0, 0, "[heap]".into())] }
     }
 }
 
@@ -340,10 +342,10 @@ impl Simulation {
         let mut samples = self.samples.clone();
         samples.sort_by_key(|sample| sample.time);
         for Sample { event, thread, time, ip, address, weight, source } in samples {
-            let (tid, cpu) = (PID + thread as u32, thread as u32);
+            let (tid, cpu) = (memory.pid + thread as u32, thread as u32);
             let builder = RecordBuilder::new(&mut data, kind::SAMPLE, misc::USER).u64(event + 1);
             let address = if address == 0 { 0 } else { address - MEMORY + memory.first };
-            let builder = builder.u64(ip).u32(PID).u32(tid);
+            let builder = builder.u64(ip).u32(memory.pid).u32(tid);
             let builder = if program.timed { builder.u64(time) } else { builder };
             let builder = builder.u64(address).u32(cpu).u32(0).u64(program.period);
             builder.u64(weight).u64(source).finish();
@@ -381,27 +383,28 @@ impl Simulation {
 
 /// Who ran, and what was mapped.
 fn begin(program: &Program, data: &mut Vec<u8>, memory: &Memory) {
+    let pid = memory.pid;
     let trailer = |tid: u32| {
-        let own = u64::from(PID) | u64::from(tid) << 32;
+        let own = u64::from(pid) | u64::from(tid) << 32;
         let time = program.timed.then_some(START - 1);
         let words: Vec<u64> = [own].into_iter().chain(time).chain([0, 1]).collect();
         words.into_iter().flat_map(u64::to_ne_bytes).collect::<Vec<u8>>()
     };
     for thread in 0..program.threads as u32 {
-        let tid = PID + thread;
+        let tid = pid + thread;
         if thread > 0 {
-            let fork = RecordBuilder::new(data, kind::FORK, 0).u32(PID).u32(PID);
-            fork.u32(tid).u32(PID).u64(START - 1).bytes(&trailer(tid)).finish();
+            let fork = RecordBuilder::new(data, kind::FORK, 0).u32(pid).u32(pid);
+            fork.u32(tid).u32(pid).u64(START - 1).bytes(&trailer(tid)).finish();
         }
         let name = if thread == 0 { "main".to_owned() } else { format!("worker-{thread}") };
-        let comm = RecordBuilder::new(data, kind::COMM, 0).u32(PID).u32(tid);
+        let comm = RecordBuilder::new(data, kind::COMM, 0).u32(pid).u32(tid);
         comm.name(name.as_bytes()).bytes(&trailer(tid)).finish();
     }
     let mut map = |(start, length, offset, inode, path): &Mapping, bits: u16, protection: u32| {
-        let map = RecordBuilder::new(data, kind::MMAP2, misc::USER | bits).u32(PID).u32(PID);
+        let map = RecordBuilder::new(data, kind::MMAP2, misc::USER | bits).u32(pid).u32(pid);
         let map = map.u64(*start).u64(*length).u64(*offset).u32(8).u32(1).u64(*inode).u64(0);
         // MAP_PRIVATE.
-        map.u32(protection).u32(2).name(path.as_bytes()).bytes(&trailer(PID)).finish();
+        map.u32(protection).u32(2).name(path.as_bytes()).bytes(&trailer(pid)).finish();
     };
     map(&(CODE & !0xfff, 0x10_0000, 0, 77, "/nowhere/program".into()), 0, 5);
     memory.mappings.iter().for_each(|mapping| map(mapping, misc::MMAP_DATA, 3));

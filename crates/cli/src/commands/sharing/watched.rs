@@ -113,13 +113,15 @@ fn request(
         Some(line) => of_samples(machine, args, &target, line)?,
         None => WatchedPart::Line(TargetRequest::parse(typed).map_err(bad_input)?, bytes),
     };
-    let part = match (part, target.pids()) {
+    let words = match (&part, target.pids()) {
         (WatchedPart::Line(TargetRequest::Named(of), _), [pid]) => {
-            let words = line_words(machine, *pid, &of, bytes).map_err(bad_input)?;
-            WatchedPart::Words(accessed_now(machine, args, &target, words)?, WordAccess::Apart)
+            Some(line_words(machine, *pid, of, bytes).map_err(bad_input)?)
         }
-        (part, _) => part,
+        (WatchedPart::Words(words, _), _) => Some(words.clone()),
+        _ => None,
     };
+    let words = words.map(|words| accessed_now(machine, args, &target, words)).transpose()?;
+    let part = words.map_or(part, |words| WatchedPart::Words(words, WordAccess::Apart));
     Ok(WatchRequest {
         targets: vec![part],
         command: args.watched.command.clone(),
@@ -154,10 +156,10 @@ fn accessed_now(
     target: &Target,
     words: Vec<LineWord>,
 ) -> anyhow::Result<Vec<LineWord>> {
-    let turns = words.len().div_ceil(SLOTS);
-    if turns < 2 {
+    if words.len() * 2 <= SLOTS {
         return Ok(words);
     }
+    let turns = words.len().div_ceil(SLOTS);
     let request = WatchRequest {
         targets: vec![WatchedPart::Words(words.clone(), WordAccess::Any)],
         timeout: Some(LOOK * turns as u32),
