@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use rustix::process::Signal;
 use serde_json::Value;
 
+use crate::json::is_documented;
 use crate::sharing_file::{Memory, Pmu, example};
 
 use crate::harness::{Outcome, Scratch, Started, need_program, need_root, skip_unless};
@@ -175,6 +176,7 @@ fn transfers_name_the_write_and_the_access_after_it() {
         .prints("after write of")
         .prints("Give each thread's word its own cache line");
     let (_, found) = watched(&scratch, &program, "data_stats", &["--json"]);
+    is_documented("sharing-watch", &found.stdout);
     let found: Value = serde_json::from_str(&found.stdout).unwrap();
     let transfers = found["lines"][0]["transfers"].as_array().unwrap();
     assert!(!transfers.is_empty());
@@ -229,7 +231,8 @@ fn a_sampled_line_is_watched_in_its_process() {
             continue;
         }
         text.exits(0).prints("false sharing: cache line").prints("sampled HITM").prints("~HITM");
-        let found: Value = serde_json::from_str(&found.exits(0).stdout).unwrap();
+        is_documented("sharing-watch", &found.exits(0).stdout);
+        let found: Value = serde_json::from_str(&found.stdout).unwrap();
         let words = found["lines"][0]["words"].as_array().unwrap();
         let name = |at: usize| words[at]["word"].as_str().unwrap();
         assert_eq!((name(0), name(1)), ("data_stats.hits", "data_stats.misses"));
