@@ -79,7 +79,7 @@ pub use recording::{
     order_note, other_data_text, recording_text, warnings_text,
 };
 pub use report::Report;
-pub use sharing::{SampledLine, SharingBy, SharingView, WatchedLinesView};
+pub use sharing::{SampledLine, SharingBy, SharingDiffView, SharingView, WatchedLinesView};
 pub use sheet::Separator;
 #[cfg(feature = "screen")]
 pub use top::{Key, Next, Screen};

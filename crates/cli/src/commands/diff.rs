@@ -11,12 +11,14 @@ use pmuscope_console::output::{Form, Format, OutputArgs};
 use pmuscope_console::say;
 use pmuscope_profile::diff::{Order, diff};
 use pmuscope_profile::export::{folded, sources};
+use pmuscope_profile::sharing::SharingDiff;
 use pmuscope_profile::{GroupBy, Intervals, Options, Profile, metrics};
-use pmuscope_report::{DiffView, MetricsDiffView, escape, kept_text};
+use pmuscope_report::{DiffView, MetricsDiffView, SharingDiffView, escape, kept_text};
 
 use super::choice::one_of;
 use super::empty;
 use super::load::{LoadArgs, LoadRequest, is_whole};
+use super::sharing;
 use super::windows::{self, WindowArgs, chosen};
 
 /// Rows of a table where no limit is given.
@@ -31,6 +33,7 @@ const INTERVALS: usize = 2000;
   pmuscope diff a1.data a2.data a3.data -- b1.data b2.data b3.data
   pmuscope diff before.data after.data -o diff.html      a page: flame graph of changes, table
   pmuscope diff --sort total before.data after.data      by seconds, not percentages
+  pmuscope diff --sharing before.data after.data         shared cache lines, from record --sharing
   pmuscope diff --metrics=CPI,BM/KI before.data after.data   metrics of functions, from counter windows
 
 With several recordings on each side, CIs include the variation from run to run.")]
@@ -68,11 +71,16 @@ pub(crate) struct Args {
         default_missing_value = "basic"
     )]
     metrics: Option<Vec<String>>,
+    /// Compare what shared cache lines cost instead of percentages
+    ///
+    /// Latency of contended loads per second, by variable. Needs loads with data sources (record --sharing).
+    #[arg(long, conflicts_with = "metrics")]
+    sharing: bool,
     #[command(flatten, next_help_heading = "With --metrics")]
     windows: WindowArgs,
 }
 
-pmuscope_console::forms!(DiffFormats: Text Json Csv Tsv Folded Svg Html, "pmuscope/diff/1 or metrics-diff/1");
+pmuscope_console::forms!(DiffFormats: Text Json Csv Tsv Folded Svg Html, "pmuscope/diff/1, metrics-diff/1 or sharing-diff/1");
 
 /// Values of `--sort`.
 const ORDERS: [(&str, &str, Order); 2] = [("share", "", Order::Share), ("total", "", Order::Total)];
@@ -96,6 +104,18 @@ impl Args {
     fn form(&self) -> anyhow::Result<Form> {
         let refused = |message: &str| Err(bad_input(message));
         let form = self.output.form()?;
+        if self.sharing {
+            if self.load.symbol_filter.is_asked() {
+                return refused("--symbol-filter and --focus are not for --sharing");
+            }
+            if has_stacks(form.format) {
+                return refused(
+                    "pages, flame graphs and folded stacks are not of shared lines. Try: without --sharing, or -o \
+                     FILE.csv",
+                );
+            }
+            return Ok(form);
+        }
         if self.metrics.is_some() {
             if self.load.symbol_filter.is_asked() {
                 return refused("--symbol-filter and --focus are not for --metrics");
@@ -108,7 +128,9 @@ impl Args {
             return Ok(form);
         }
         if matches!(form.format, Format::Csv | Format::Tsv) {
-            return refused("CSV and TSV are of metrics. Try: --metrics, or -o FILE.json");
+            return refused(
+                "CSV and TSV are of metrics and shared lines. Try: --metrics, --sharing, or -o FILE.json",
+            );
         }
         if self.windows.is_asked() {
             return refused(
@@ -117,6 +139,33 @@ impl Args {
             );
         }
         Ok(form)
+    }
+
+    /// Shared cache lines of both sides.
+    fn sharing(&self, form: &Form) -> anyhow::Result<Exit> {
+        let sides = self.sides()?;
+        let read = |path: &PathBuf| {
+            let read = || {
+                let recording = self.load.symbols.open(path)?;
+                let mut symbolizer = self.load.symbols.symbolizer(true, &recording)?;
+                let reader = recording.reader()?;
+                let filter =
+                    self.load.filter.filter(&recording, reader.events(), reader.metadata())?;
+                sharing::read(&recording, path, filter, &mut symbolizer)
+            };
+            read().with_context(|| format!("cannot compare {}", path.display()))
+        };
+        let all = |paths: &[PathBuf]| paths.iter().map(read).collect::<anyhow::Result<Vec<_>>>();
+        let found = [all(sides[0])?, all(sides[1])?];
+        let diff = SharingDiff::new(&found[0], &found[1]);
+        let files = sides.map(names_of);
+        let view = SharingDiffView {
+            diff: &diff,
+            files: [&files[0], &files[1]],
+            rows: form.rows(self.limit, DEFAULT_ROWS),
+        };
+        form.show(&view, &Exit::Done)?;
+        Ok(Exit::Done)
     }
 
     /// Metrics with these names or of these groups, from windows.
@@ -195,6 +244,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let [before, after] = args.sides()?;
     if let Some(names) = &args.metrics {
         return args.metrics(names, &form);
+    }
+    if args.sharing {
+        return args.sharing(&form);
     }
     let is_empty = Cell::new(false);
     let read = |paths: &[PathBuf]| {

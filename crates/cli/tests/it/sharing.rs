@@ -76,6 +76,38 @@ fn lines_add_up_by_function_field_and_thread() {
     assert_eq!(csv.exits(0).stdout.lines().count(), 4);
 }
 
+/// The example, and the same where each thread's word of the second line has a line to itself.
+#[test]
+fn two_recordings_are_compared_by_what_lines_cost() {
+    let scratch = recorded(Pmu::Pebs);
+    let mut program = example(Pmu::Pebs);
+    let lines = program.accesses.iter().map(|access| access.line).max().unwrap() + 1;
+    for access in program.accesses.iter_mut().filter(|access| access.line == 1) {
+        access.line = lines + access.thread;
+    }
+    program.run().write(&program, &scratch.path("y.data"));
+    let said = scratch.pmuscope(["diff", "--sharing", "x.data", "y.data"]);
+    insta::assert_snapshot!(said.exits(0).stdout.trim_end());
+    let found = scratch.pmuscope(["diff", "--sharing", "x.data", "y.data", "--json"]);
+    is_documented("sharing-diff", &found.exits(0).stdout);
+    let found: Value = serde_json::from_str(&found.stdout).unwrap();
+    assert_eq!(found["total"]["is"], "less");
+    // What the line cost: a quarter of all.
+    let number = |key: &str| found["total"][key].as_f64().unwrap();
+    let share = number("change") / number("before");
+    assert!((-0.30..-0.20).contains(&share), "{share}");
+    assert!(number("change_high") < 0.0);
+    // Nothing but chance between a recording and itself.
+    let same = scratch.pmuscope(["diff", "--sharing", "x.data", "x.data", "--json"]);
+    let same: Value = serde_json::from_str(&same.exits(0).stdout).unwrap();
+    assert_eq!(same["total"]["change"].as_f64(), Some(0.0));
+    assert_eq!(same["objects"][0]["is"], "unclear");
+    let csv = scratch.pmuscope(["diff", "--sharing", "x.data", "y.data", "--csv"]);
+    assert!(csv.exits(0).stdout.starts_with("change,"), "{csv}");
+    let refused = scratch.pmuscope(["diff", "--sharing", "x.data", "y.data", "-o", "x.html"]);
+    refused.exits(2).complains("are not of shared lines");
+}
+
 /// What was not sampled is not 0.
 #[test]
 fn loads_alone_have_no_number_of_stores() {

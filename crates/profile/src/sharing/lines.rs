@@ -12,6 +12,7 @@ use pmuscope_symbols::{DataObject, KernelIdentity, Module, Symbolizer};
 use rustc_hash::FxHashMap;
 
 use super::detail::{AccessKey, LineDetails, LineMemory, NO_CPU};
+use super::diff::per_second;
 use super::key::LineSpace;
 use super::pairs::{CodeUse, LinePair, pairs};
 use super::sums::{AccessSums, ClassSums};
@@ -44,6 +45,11 @@ pub(super) fn lines(
     let (sites, of_place) = naming.sites(&found.places.list);
     let (threads, of_task) = naming.threads(&found);
     let intervals = intervals(ranked, &found);
+    let seconds = ranked.times.map_or(0.0, |(first, last)| (last - first) as f64 / 1e9);
+    let blocks = ranked.clock.len();
+    let of_blocks = |blocks: Option<&[f64]>, sums: &AccessSums| {
+        per_second(blocks.unwrap_or_default(), seconds, sums.contended())
+    };
     let cell = |(key, sums): (AccessKey, ClassSums)| {
         (AccessKey { task: of_task[key.task as usize], ..key }, sums)
     };
@@ -63,6 +69,8 @@ pub(super) fn lines(
         line.pid = matches!(key.space, LineSpace::Process(_)).then_some(memory.pid);
         line.in_kernel = key.space == LineSpace::Kernel;
         line.interval = intervals.get(number).copied().flatten();
+        let series = found.series.chunks(MOST as usize).nth(number);
+        line.cost_per_s = series.and_then(|all| of_blocks(all.get(..blocks), &line.sums));
         for offset in &mut line.offsets {
             let latencies = found.latencies.get(&(number as u32, offset.offset as u16));
             offset.contended_p90 = latencies.and_then(|all| ninety_percent(all));
@@ -74,9 +82,9 @@ pub(super) fn lines(
     for (line, uses) in lines.iter_mut().zip(&uses) {
         (line.verdict, line.pairs) = judged(line, uses);
     }
-    let seconds = ranked.times.map_or(0.0, |(first, last)| (last - first) as f64 / 1e9);
     let (memory, further_lines) = (ranked.memory, ranked.further);
-    SharedLines { lines, further_lines, memory, sites, threads, line_bytes, seconds }
+    let cost_per_s = of_blocks(found.totals.get(..blocks), &memory.sums);
+    SharedLines { lines, further_lines, memory, sites, threads, line_bytes, seconds, cost_per_s }
 }
 
 /// Accesses by offset, code and thread.
@@ -107,6 +115,7 @@ fn of_cells(cells: &[(AccessKey, ClassSums)], of_place: &[u32]) -> (SharedLine, 
         module: Arc::from(""),
         sums: AccessSums::default(),
         interval: None,
+        cost_per_s: None,
         verdict: judge(&[]),
         offsets: Vec::new(),
         rows: Vec::new(),

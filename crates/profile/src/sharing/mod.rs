@@ -15,6 +15,7 @@
 //! event; IBS and SPE all operations. Shares are of loads that could have been sampled.
 
 mod detail;
+mod diff;
 mod key;
 mod lines;
 mod pairs;
@@ -28,7 +29,7 @@ use std::sync::Arc;
 
 use pmuscope_perfdata::reader::scan::Pieces;
 use pmuscope_perfdata::reader::{Entry, Event, ReadError, Record, RecordingFile};
-use pmuscope_stats::Interval;
+use pmuscope_stats::{Estimate, Interval};
 use pmuscope_symbols::{KernelIdentity, Request, Resolved, Symbolizer};
 use rustc_hash::{FxHashMap, FxHashSet};
 use thiserror::Error;
@@ -45,6 +46,7 @@ use detail::{Detailing, LineDetails};
 use key::{LineFinder, LineKey, SharedFiles};
 use ranking::{AccessReader, LineCost, Ranking};
 
+pub use diff::{SharingChange, SharingDiff};
 pub use pairs::LinePair;
 pub use ranking::SampledMemory;
 pub use sums::AccessSums;
@@ -112,6 +114,9 @@ pub struct SharedLines {
     pub line_bytes: u32,
     /// Seconds from the first to the last access.
     pub seconds: f64,
+    /// What contended loads cost per second ([`AccessSums::cost`]; their number where none has a latency), with the interval
+    /// over blocks of time; `None` without times.
+    pub cost_per_s: Option<Estimate>,
 }
 
 /// A line.
@@ -130,6 +135,8 @@ pub struct SharedLine {
     pub sums: AccessSums,
     /// 95 % interval of its share of what all contended loads cost; `None` where too few blocks of time have some.
     pub interval: Option<Interval>,
+    /// See [`SharedLines::cost_per_s`].
+    pub cost_per_s: Option<Estimate>,
     /// What goes on.
     pub verdict: LineVerdict,
     /// Where in the line it was accessed, in order.

@@ -1,5 +1,6 @@
 //! Shared cache lines: which ones, who accesses which bytes from where, whether that is true or false sharing.
 
+mod diff;
 mod groups;
 mod json;
 mod parts;
@@ -22,6 +23,7 @@ use crate::section::sections_html;
 use crate::sheet::{Separator, delimited_by};
 use crate::{Style, title};
 
+pub use diff::SharingDiffView;
 pub use groups::SharingBy;
 use groups::groups;
 use json::SharingReport;

@@ -23,6 +23,8 @@ use crate::commands::load::{LoadRequest, load};
 use crate::commands::progress::Shown;
 use crate::commands::symbols::SymbolArgs;
 
+/// Bytes of a cache line, where nothing else is asked for.
+const LINE_BYTES: u32 = 64;
 /// Lines in the table of a terminal, and on a page.
 const TEXT_LINES: usize = 20;
 const PAGE_LINES: usize = 200;
@@ -64,7 +66,7 @@ pub(crate) struct Args {
     /// Set the bytes of a cache line, a power of two
     ///
     /// 128 shows what CPUs do that fetch lines in pairs.
-    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(16..=4096))]
+    #[arg(long, value_name = "N", default_value_t = LINE_BYTES, value_parser = clap::value_parser!(u32).range(16..=4096))]
     line_size: u32,
     /// Show at most N rows, or "all" [default: 20]
     ///
@@ -85,6 +87,34 @@ pub(crate) struct Args {
     filter: FilterArgs,
     #[command(flatten)]
     symbols: SymbolArgs,
+}
+
+/// The shared lines of a recording, of the usual size, all that are large enough to be looked at.
+pub(super) fn read(
+    recording: &RecordingFile,
+    path: &Path,
+    filter: Filter,
+    symbolizer: &mut Symbolizer,
+) -> anyhow::Result<SharedLines> {
+    read_lines((recording, path), (LINE_BYTES, 0.0), filter, symbolizer)
+}
+
+fn read_lines(
+    (recording, path): (&RecordingFile, &Path),
+    (line_bytes, least_share): (u32, f64),
+    filter: Filter,
+    symbolizer: &mut Symbolizer,
+) -> anyhow::Result<SharedLines> {
+    let (threads, pieces) = (available_threads(), Pieces::default());
+    let options = Options { filter, line_bytes, least_share, threads, pieces };
+    let running = symbolizer.running_kernel();
+    let shown = Shown::new(recording.reader()?.progress(), path);
+    let found = SharedLines::read(recording, &options, &running, symbolizer);
+    drop(shown);
+    found.map_err(|error| match error {
+        SharingError::Read(error) => error.into(),
+        other => bad_input(other),
+    })
 }
 
 /// Values of `--by`.
@@ -111,21 +141,8 @@ impl Args {
         filter: Filter,
         symbolizer: &mut Symbolizer,
     ) -> anyhow::Result<SharedLines> {
-        let options = Options {
-            filter,
-            line_bytes: self.line_size,
-            least_share: self.percent_limit / 100.0,
-            threads: available_threads(),
-            pieces: Pieces::default(),
-        };
-        let running = symbolizer.running_kernel();
-        let shown = Shown::new(recording.reader()?.progress(), path);
-        let found = SharedLines::read(recording, &options, &running, symbolizer);
-        drop(shown);
-        found.map_err(|error| match error {
-            SharingError::Read(error) => error.into(),
-            other => bad_input(other),
-        })
+        let least_share = self.percent_limit / 100.0;
+        read_lines((recording, path), (self.line_size, least_share), filter, symbolizer)
     }
 
     fn limits(&self, format: Format) -> (RowLimits, usize) {
