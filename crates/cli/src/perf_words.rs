@@ -13,7 +13,7 @@ const COMMANDS: [(&str, &str); 17] = [
     ("ftrace", "pmuscope list tracepoint, then pmuscope record -e SYSTEM:NAME"),
     ("kvm", "pmuscope lab run for guests of your own; for other guests, perf kvm"),
     ("lock", "pmuscope record --off-cpu -g, then pmuscope report --by wait"),
-    ("mem", "pmuscope record -d -e EVENT, then pmuscope report --by mem"),
+    ("mem", "pmuscope record --sharing, then pmuscope report --by mem (or data, field)"),
     ("probe", "perf probe to create one, then pmuscope record -e probe:NAME"),
     ("sched", "pmuscope record --off-cpu, then pmuscope report --by wait"),
     ("stap", "pmuscope watch VARIABLE, or pmuscope record -e SYSTEM:NAME"),

@@ -26,6 +26,7 @@ mod format;
 mod glob;
 mod group;
 pub mod inventory;
+mod known_cpus;
 mod list;
 pub mod lists;
 mod memory_accesses;
@@ -49,6 +50,9 @@ pub use describe::describe;
 pub use error::{EventError, Reason};
 pub use event::{CallGraph, Event, Group, Origin, Sampling};
 pub use format::{Format, Word};
+pub use known_cpus::{KnownCatalog, KnownCpu};
 pub use list::{Known, NameKind, list_known};
-pub use memory_accesses::{LEAST_LATENCY, NoMemoryEvents, memory_event_texts, memory_events};
+pub use memory_accesses::{
+    LEAST_LATENCY, NoMemoryEvents, memory_event_texts, memory_events, memory_population,
+};
 pub use resolve::{parse, split};

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use pmuscope_perfdata::reader::{CpuMode, Metadata, Record, Sample};
-use pmuscope_symbols::{KernelIdentity, Module, Symbol, Symbolizer};
+use pmuscope_symbols::{KernelIdentity, Module, Symbol};
 use rustc_hash::FxHashMap;
 
 use crate::count::unwinding::{End, Tables, Unwinding, Walker};
@@ -148,16 +148,16 @@ impl AddressSpaces {
         self.state.jit_dumps.iter()
     }
 
-    /// The variables at places, by symbol tables that `symbolizer` finds; those without one are missing.
-    pub(crate) fn objects(
+    /// The variables at places, as `find` has them by module; those without one are missing.
+    pub(crate) fn objects<T: Clone>(
         &self,
         spots: impl IntoIterator<Item = ModuleOffset>,
         metadata: &Metadata,
-        symbolizer: &Symbolizer,
-    ) -> FxHashMap<ModuleOffset, Arc<str>> {
-        let kernel = self.state.kernel_identity(metadata).compare(&symbolizer.running_kernel());
+        running: &KernelIdentity,
+        find: impl Fn(&Module<'_>, &[u64]) -> Vec<Option<T>>,
+    ) -> FxHashMap<ModuleOffset, T> {
+        let kernel = self.state.kernel_identity(metadata).compare(running);
         let spots = distinct(spots);
-        let find = |module: &Module<'_>, addresses: &[u64]| symbolizer.objects(module, addresses);
         let names = objects(&self.state, &self.by_module(&spots), metadata, kernel, find);
         let each = spots.into_iter().zip(names.into_iter().flatten());
         each.filter_map(|(spot, name)| Some((spot, name?))).collect()

@@ -5,10 +5,11 @@ use std::path::Path;
 use pmuscope_abi::SampleType;
 use pmuscope_perfdata::reader::Reader;
 use pmuscope_profile::views::{
-    CallSite, Dimension, Direction, accesses, branches, call_tree, neighbors, rows,
+    AccessBy, AccessorNames, CallSite, Dimension, Direction, accesses, branches, call_tree,
+    neighbors, rows,
 };
 use pmuscope_profile::{Collected, Filter, GroupBy, Options, Profile, TasksBy};
-use pmuscope_symbols::{KernelIdentity, Resolved, State, Symbol};
+use pmuscope_symbols::{KernelIdentity, Resolved, State, Symbol, Symbolizer};
 use pmuscope_testkit::corpus::corpus;
 use proptest::prelude::*;
 use unicode_width::UnicodeWidthStr as _;
@@ -116,8 +117,15 @@ fn views(path: &Path, file: &str, show: Show<'_>) {
         show("branches", &|style| crate::branches(&found, view).text(style));
     }
     if kinds(SampleType::DATA_SRC) {
-        let found = accesses(&mut Reader::open(path).unwrap(), &filter).unwrap();
+        let mut symbolizer = Symbolizer::new(pmuscope_symbols::Options { inlined: false });
+        let mut names = AccessorNames { node_of: &|_| None, symbolizer: &mut symbolizer };
+        let mut reader = Reader::open(path).unwrap();
+        let found = accesses(&mut reader, &filter, AccessBy::default(), &mut names).unwrap();
         show("accesses", &|style| crate::accesses(&found, view).text(style));
+        let by = AccessBy { cpu: true, tasks: Some(TasksBy::Thread), ..AccessBy::default() };
+        let mut reader = Reader::open(path).unwrap();
+        let found = accesses(&mut reader, &filter, by, &mut names).unwrap();
+        show("accesses-by", &|style| crate::accesses(&found, view).text(style));
     }
 }
 

@@ -274,6 +274,16 @@ impl Symbolizer {
         found.into_iter().map(|one| Some(one?.0.name)).collect()
     }
 
+    /// The same with how far into the object each address is; fields are not looked for.
+    #[must_use]
+    pub fn placed_objects(
+        &self,
+        module: &Module<'_>,
+        addresses: &[u64],
+    ) -> Vec<Option<DataObject>> {
+        objects::without_start(objects::at(&self.sources, module, addresses))
+    }
+
     /// The same with the field of a variable that each address is in, where debug information has it.
     #[must_use]
     pub fn data_objects(&self, module: &Module<'_>, addresses: &[u64]) -> Vec<Option<DataObject>> {

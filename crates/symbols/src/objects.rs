@@ -65,7 +65,7 @@ pub(crate) fn named(
 /// An object and the address where it begins, as the symbol table has it.
 pub(crate) type PlacedObject = Option<(DataObject, u64)>;
 
-fn without_start(found: Vec<PlacedObject>) -> Vec<Option<DataObject>> {
+pub(crate) fn without_start(found: Vec<PlacedObject>) -> Vec<Option<DataObject>> {
     found.into_iter().map(|one| Some(one?.0)).collect()
 }
 

@@ -1,16 +1,18 @@
-//! `pmuscope report --by branch`, `--by mem` and `--by data`: what samples carry beside an address.
+//! `pmuscope report --by branch`, `--by mem` and `--by data`: what samples carry next to an address.
 
 use pmuscope_console::exit::Exit;
 use pmuscope_console::output::Form;
 use pmuscope_console::say;
 use pmuscope_perfdata::reader::{FileState, Reader, RecordingFile};
-use pmuscope_profile::views::{accesses, branches, data_addresses};
+use pmuscope_profile::views::{
+    AccessBy, AccessorNames, DataBy, accesses, branches, data_addresses,
+};
 use pmuscope_profile::{GroupBy, Options, TasksBy};
 use pmuscope_report::{Document, RecordingView, RowLimits};
 use pmuscope_symbols::Symbolizer;
 
 use super::empty;
-use super::filter::FilterArgs;
+use super::filter::{FilterArgs, nodes};
 use super::load::{LoadRequest, load};
 use super::progress::Shown;
 
@@ -18,8 +20,8 @@ use super::progress::Shown;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Details {
     Branches,
-    Memory,
-    Data,
+    Memory(AccessBy),
+    Data(DataBy),
 }
 
 /// Enough for the lines above all views.
@@ -46,20 +48,23 @@ pub(super) fn show(
     empty::explain(&profile, recording)?;
     let _shown = Shown::new(reader.progress(), path);
     let view = RecordingView { file: &file, profile: &profile, limits };
+    let nodes = nodes(reader.metadata());
+    let node_of = |cpu: u32| nodes.get(&cpu).copied();
+    let mut names = AccessorNames { node_of: &node_of, symbolizer: &mut symbolizer };
     match details {
         Details::Branches => {
-            let running = symbolizer.running_kernel();
+            let running = names.symbolizer.running_kernel();
             let found = branches(&mut reader, &filter, &running, &mut |requests| {
-                symbolizer.resolve_all(requests)
+                names.symbolizer.resolve_all(requests)
             })?;
             print(&pmuscope_report::branches(&found, view), &reader, form)
         }
-        Details::Data => {
-            let found = data_addresses(&mut reader, &filter, &symbolizer)?;
+        Details::Data(by) => {
+            let found = data_addresses(&mut reader, &filter, by, &mut names)?;
             print(&pmuscope_report::data(&found, view), &reader, form)
         }
-        Details::Memory => {
-            let found = accesses(&mut reader, &filter)?;
+        Details::Memory(by) => {
+            let found = accesses(&mut reader, &filter, by, &mut names)?;
             print(&pmuscope_report::accesses(&found, view), &reader, form)
         }
     }

@@ -8,8 +8,8 @@ use pmuscope_console::exit::bad_input;
 use pmuscope_console::output::Format;
 use pmuscope_profile::aggregate::Aggregate;
 use pmuscope_profile::views::{
-    Balance, CallSite, Dimension, Direction, SideRow, balance, call_tree, neighbors, rows,
-    side_by_side,
+    AccessBy, Balance, CallSite, DataBy, Dimension, Direction, SideRow, balance, call_tree,
+    neighbors, rows, side_by_side,
 };
 use pmuscope_profile::waits::WaitBy;
 use pmuscope_profile::{Detail, EventProfile, GroupBy, Intervals, Options, Profile, TasksBy};
@@ -45,10 +45,11 @@ pub(crate) struct ViewArgs {
     /// Group rows by comm, pid, tid, cpu, node, dso, sym, …
     ///
     /// Any of command (comm), process (pid), thread (tid), cpu, node, module (dso), function (sym),
-    /// line (srcline) and address, combined with commas. Alone: branch, from function to function;
-    /// mem, the memory level of sampled accesses; data, the variables and mappings accessed; wait,
-    /// where threads were off the CPU (record --off-cpu), which also combines with function,
-    /// command, process and thread.
+    /// line (srcline) and address, combined with commas. Alone: branch, from function to function.
+    /// mem, the memory level of sampled accesses, data, the variables and mappings accessed, and field
+    /// (symbol_daddr), their fields or offsets, also combine with function, command, process, thread,
+    /// cpu and node. wait, where threads were off the CPU (record --off-cpu), also combines with
+    /// function, command, process and thread.
     #[arg(
         long,
         short_alias = 's',
@@ -86,8 +87,19 @@ pub(crate) struct ViewArgs {
 #[derive(Debug, Clone, Copy)]
 enum By {
     One(Dimension),
-    Details(Details),
+    Branch,
+    Memory,
+    Data,
+    /// Data by field.
+    Field,
     Wait,
+}
+
+impl By {
+    /// What no count has: samples are read once more.
+    fn is_of_details(self) -> bool {
+        matches!(self, Self::Branch | Self::Memory | Self::Data | Self::Field)
+    }
 }
 
 impl FromStr for By {
@@ -107,14 +119,15 @@ impl FromStr for By {
         let found = Dimension::ALL.iter().find(|(name, _)| *name == ours);
         match word {
             "wait" => return Ok(Self::Wait),
-            "branch" => return Ok(Self::Details(Details::Branches)),
-            "mem" | "memory" => return Ok(Self::Details(Details::Memory)),
-            "data" | "symbol_daddr" | "dso_daddr" => return Ok(Self::Details(Details::Data)),
+            "branch" => return Ok(Self::Branch),
+            "mem" | "memory" => return Ok(Self::Memory),
+            "data" | "dso_daddr" => return Ok(Self::Data),
+            "field" | "symbol_daddr" => return Ok(Self::Field),
             _ => {}
         }
         found.map(|(_, dimension)| Self::One(*dimension)).ok_or_else(|| {
             let all: Vec<&str> = Dimension::ALL.iter().map(|(name, _)| *name).collect();
-            format!("use one of {}, wait; or branch, mem or data alone", all.join(", "))
+            format!("use one of {}, mem, data, field, wait; or branch alone", all.join(", "))
         })
     }
 }
@@ -140,15 +153,62 @@ impl ViewArgs {
     /// What of samples was asked for that no count has.
     ///
     /// # Errors
-    /// If anything else was asked for too.
+    /// If it does not combine with what else was asked for.
     pub(super) fn details(&self) -> anyhow::Result<Option<Details>> {
-        match self.by[..] {
-            [By::Details(details)] => Ok(Some(details)),
-            ref by if by.iter().any(|one| matches!(one, By::Details(_))) => Err(bad_input(
-                "--by branch, mem and data do not combine with others. Try: each alone",
-            )),
-            _ => Ok(None),
+        if !self.by.iter().any(|by| by.is_of_details()) {
+            return Ok(None);
         }
+        let has = |wanted: fn(&By) -> bool| self.by.iter().any(wanted);
+        let is_of_data = has(|by| matches!(by, By::Data | By::Field));
+        match (has(|by| matches!(by, By::Branch)), has(|by| matches!(by, By::Memory))) {
+            (true, _) if self.by.len() == 1 => return Ok(Some(Details::Branches)),
+            (true, _) => {
+                return Err(bad_input("--by branch does not combine with others. Try: it alone"));
+            }
+            (false, true) if is_of_data => {
+                let message =
+                    "--by mem and data do not combine. Try: --by data,function, or mem,function";
+                return Err(bad_input(message));
+            }
+            _ => {}
+        }
+        let accessor = self.accessor().map_err(bad_input)?;
+        let field = has(|by| matches!(by, By::Field));
+        Ok(Some(match is_of_data {
+            true => Details::Data(DataBy { field, accessor }),
+            false => Details::Memory(accessor),
+        }))
+    }
+
+    /// By whom accesses were asked for.
+    fn accessor(&self) -> Result<AccessBy, &'static str> {
+        let mut accessor = AccessBy::default();
+        for by in &self.by {
+            let By::One(dimension) = by else {
+                if matches!(by, By::Wait) {
+                    return Err(
+                        "--by wait does not combine with mem, data and field. Try: each alone",
+                    );
+                }
+                continue;
+            };
+            let finer = |tasks: TasksBy| accessor.tasks.max(Some(tasks));
+            match dimension {
+                Dimension::Function => accessor.function = true,
+                Dimension::Command => accessor.tasks = finer(TasksBy::Command),
+                Dimension::Process => accessor.tasks = finer(TasksBy::Process),
+                Dimension::Thread => accessor.tasks = finer(TasksBy::Thread),
+                Dimension::Cpu => accessor.cpu = true,
+                Dimension::Node => accessor.node = true,
+                Dimension::Module | Dimension::Line | Dimension::Address => {
+                    return Err(
+                        "--by mem, data and field combine with function, command, process, thread, cpu and node only. Try: \
+                         --by data,function",
+                    );
+                }
+            }
+        }
+        Ok(accessor)
     }
 
     /// By what waits were asked for, if they were.
@@ -170,7 +230,7 @@ impl ViewArgs {
             By::One(Dimension::Command) => Some(WaitBy::Command),
             By::One(Dimension::Process) => Some(WaitBy::Process),
             By::One(Dimension::Thread) => Some(WaitBy::Thread),
-            By::One(_) | By::Details(_) => None,
+            By::One(_) | By::Branch | By::Memory | By::Data | By::Field => None,
         };
         let by: Option<Vec<WaitBy>> = self.by.iter().map(by).collect();
         by.map(Some).ok_or_else(|| {
@@ -188,7 +248,7 @@ impl ViewArgs {
     pub(super) fn view(&self) -> Option<View> {
         let dimension = |by: &By| match by {
             By::One(dimension) => Some(*dimension),
-            By::Details(_) | By::Wait => None,
+            By::Branch | By::Memory | By::Data | By::Field | By::Wait => None,
         };
         let mut by: Vec<Dimension> = self.by.iter().filter_map(dimension).collect();
         if self.group {

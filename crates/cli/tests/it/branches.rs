@@ -249,7 +249,7 @@ fn latencies_of_data_are_those_of_each_sample() {
 #[test]
 fn what_was_not_recorded_is_told() {
     let outcome = Scratch::new().pmuscope(["report", "--by", "branch,cpu", "-i", "x"]);
-    outcome.exits(2).complains("do not combine with others");
+    outcome.exits(2).complains("does not combine with others");
     let path = corpus().recording("quipper_perf.data.weight_struct");
     report(&path, &["--by", "branch"]).exits(1).prints("pmuscope record -b");
     report(&path, &["--by", "branch", "--focus", "x"]).exits(2).complains("--focus");

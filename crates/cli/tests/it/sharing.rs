@@ -1,14 +1,16 @@
 //! `pmuscope sharing` of simulated recordings: what it prints, and that stock perf counts the same.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use crate::harness::{Scratch, need_perf, skip_unless};
 use crate::json::is_documented;
-use crate::sharing_file::{Memory, PID, Pmu, example};
+use crate::sharing_file::{Memory, PID, Pmu, Sharers, example};
 use crate::simulator::{Function, Run, write};
 
 /// A folder with the example as `x.data`.
-fn recorded(pmu: Pmu) -> Scratch {
+pub(crate) fn recorded(pmu: Pmu) -> Scratch {
     let scratch = Scratch::new();
     let program = example(pmu);
     program.run().write(&program, &scratch.path("x.data"));
@@ -58,11 +60,63 @@ fn recording_needs_a_pmu() {
     both.exits(2).complains("--sharing");
 }
 
+/// What `--as` shows of a CPU, without the fields that follow from this kernel and from the target.
+fn as_on(cpu: &str) -> String {
+    let said = Scratch::new().pmuscope(["record", "--sharing", "-n", "--as", cpu]);
+    let own = ["type ", "config", "{ bp_addr", "precise_ip", "sample_type"];
+    let is_own = |line: &&str| {
+        !line.starts_with("  ") || own.iter().any(|field| line[2..].starts_with(field))
+    };
+    let (fields, population) = said.exits(0).stderr.split_once("samples are of:").unwrap();
+    let fields: Vec<&str> = fields.lines().filter(is_own).collect();
+    format!("{}\nsamples are of:{population}", fields.join("\n")).trim_end().to_owned()
+}
+
+#[test]
+fn attributes_of_other_cpus_are_shown() {
+    for cpu in ["skylake-x", "sapphire-rapids", "alder-lake", "zen2", "zen4", "zen5"] {
+        insta::assert_snapshot!(format!("as_on_{cpu}"), as_on(cpu));
+    }
+}
+
+/// perf 6.12 selects the same with `perf c2c record` on those CPUs; ldlat there is 0x1f (see `pmuscope_events`).
+#[test]
+fn attributes_of_other_cpus_are_those_of_perf() {
+    let config = |cpu: &str| {
+        let text = as_on(cpu);
+        let of = |line: &str| Some(line.trim().strip_prefix("config ")?.trim().to_owned());
+        text.lines().filter_map(of).collect::<Vec<_>>()
+    };
+    assert_eq!(config("skylake-x"), ["0x1cd", "0x82d0"]);
+    assert_eq!(config("sapphire-rapids"), ["0x8203", "0x1cd", "0x2cd"]);
+    assert_eq!(config("alder-lake"), ["0x5d0", "0x6d0", "0x8203", "0x1cd", "0x2cd"]);
+    assert_eq!(config("zen4"), [""; 0]);
+}
+
+#[test]
+fn spe_is_refused_and_as_is_for_showing_only() {
+    let scratch = Scratch::new();
+    for cpu in ["neoverse-n1", "neoverse-v2"] {
+        let refused = scratch.pmuscope(["record", "--sharing", "--dry-run", "--as", cpu]);
+        let refused = refused.exits(3).complains(&format!("--as {cpu}: Arm SPE (arm_spe_0)"));
+        refused.complains("Try: perf c2c record").complains("30 cycles or longer");
+    }
+    for words in [["--sharing", "--as", "zen2"], ["--dry-run", "--as", "zen2"]] {
+        let refused = scratch.pmuscope([&["record"][..], &words, &["--", "true"]].concat());
+        refused
+            .exits(2)
+            .complains("--as zen2 only shows what --sharing would open")
+            .complains("Try: ");
+    }
+    let unknown = scratch.pmuscope(["record", "--sharing", "-n", "--as", "zen9"]);
+    unknown.exits(2).complains("skylake-x").complains("neoverse-v2");
+}
+
 #[test]
 fn lines_add_up_by_function_field_and_thread() {
     let scratch = recorded(Pmu::Pebs);
     let all = json(&scratch, &[])["contended"].as_u64();
-    for (by, groups) in [("function", 12), ("field", 6), ("thread", 3)] {
+    for (by, groups) in [("function", 12), ("field", 6), ("thread", 3), ("node", 2)] {
         let found = scratch.pmuscope(["sharing", "x.data", "--by", by, "--json"]);
         is_documented("sharing", &found.exits(0).stdout);
         let found: Value = serde_json::from_str(&found.stdout).unwrap();
@@ -106,6 +160,33 @@ fn two_recordings_are_compared_by_what_lines_cost() {
     assert!(csv.exits(0).stdout.starts_with("change,"), "{csv}");
     let refused = scratch.pmuscope(["diff", "--sharing", "x.data", "y.data", "-o", "x.html"]);
     refused.exits(2).complains("are not of shared lines");
+}
+
+/// Processes that share memory without a file, of which samples have physical addresses.
+#[test]
+fn lines_by_physical_address_name_their_processes() {
+    let scratch = Scratch::new();
+    let program = example(Pmu::Pebs);
+    let sharers = Sharers { path: "/dev/zero (deleted)", flags: 1, physical: Some(0x1_2340_0000) };
+    program.run().write_shared(&program, &scratch.path("x.data"), &sharers);
+    assert_eq!(json(&scratch, &[])["lines"].as_array().unwrap().len(), 8);
+    let found = scratch.pmuscope(["sharing", "x.data", "--physical", "--json"]);
+    is_documented("sharing", &found.exits(0).stdout);
+    let found: Value = serde_json::from_str(&found.stdout).unwrap();
+    let line = &found["lines"][1];
+    let mappings = line["mappings"].as_array().unwrap();
+    assert_eq!((line["physical"].as_str(), mappings.len()), (Some("0x123400040"), 3));
+    assert_eq!((mappings[1]["pid"].as_u64(), &line["pid"]), (Some(4001), &Value::Null));
+    let text = scratch.pmuscope(["sharing", "x.data", "--physical"]);
+    let text = text
+        .exits(0)
+        .prints("0x555500000040 (physical 0x123400040; 0x555500000040 of process 4000, ");
+    text.prints("have no physical address and are in no line").prints("processes");
+    let csv = scratch.pmuscope(["sharing", "x.data", "--physical", "--csv"]);
+    csv.exits(0).prints("\n0x123400040,");
+    let without = recorded(Pmu::Pebs);
+    let refused = without.pmuscope(["sharing", "x.data", "--physical"]);
+    refused.exits(2).complains("no physical addresses").complains("record --sharing --phys-data");
 }
 
 /// What was not sampled is not 0.
@@ -275,5 +356,39 @@ fn fields_of_variables_have_their_names() {
         assert_eq!(of(2), ["0 counters.line2.writer", "40 counters.line2.config.read"], "{flag}");
         let text = scratch.pmuscope(["sharing", "x.data"]);
         text.exits(0).prints("counters.line2.config.read").prints(", counters: false sharing");
+        rows_by_field_are_those_of_sharing(&scratch, &found);
+    }
+    // Without debug information a row is an offset.
+    scratch.run("strip", ["--strip-debug", "x"]).exits(0);
+    let text = scratch.pmuscope(["report", "x.data", "--by", "field"]);
+    text.exits(0).prints("counters+100040");
+}
+
+/// Loads, stores and local HITM by field.
+fn sums_by_field<'a>(rows: impl Iterator<Item = &'a Value>) -> BTreeMap<String, [u64; 3]> {
+    let mut of_fields: BTreeMap<String, [u64; 3]> = BTreeMap::new();
+    for row in rows {
+        let sums = of_fields.entry(format!("{}{}", row["object"], row["field"])).or_default();
+        for (sum, key) in sums.iter_mut().zip(["loads", "stores", "local_hitm"]) {
+            *sum += row[key].as_u64().unwrap();
+        }
+    }
+    of_fields
+}
+
+/// `report --by field` has the fields of all lines, with the same loads and stores.
+fn rows_by_field_are_those_of_sharing(scratch: &Scratch, sharing: &Value) {
+    let said = scratch.pmuscope(["report", "x.data", "--by", "field,cpu", "--json"]);
+    is_documented("data", &said.exits(0).stdout);
+    let report: Value = serde_json::from_str(&said.stdout).unwrap();
+    let rows = report["rows"].as_array().unwrap();
+    assert!(rows.iter().all(|row| row["cpu"].is_u64() && row["offset"].is_u64()), "{rows:?}");
+    let of_report = sums_by_field(rows.iter());
+    let lines = sharing["lines"].as_array().unwrap().iter();
+    let offsets = lines.flat_map(|line| line["offsets"].as_array().unwrap());
+    let of_fields = sums_by_field(offsets);
+    assert_eq!(of_fields.len(), 6);
+    for (name, sums) in of_fields {
+        assert_eq!(of_report.get(&name), Some(&sums), "{name}");
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use pmuscope_events::lists::Lists;
-use pmuscope_events::{Catalog, Event, Group, parse};
+use pmuscope_events::{Catalog, Event, Group, KnownCpu, parse};
 use pmuscope_machine::{CpuSet, MachineError, Pmu, PmuEvent};
 
 /// A machine that exists only here.
@@ -122,38 +122,10 @@ pub(crate) fn vm_without_tracefs() -> Fixture {
     Fixture { tracepoints: None, ..vm() }
 }
 
-/// Skylake-X: loads and stores by PEBS.
-pub(crate) fn skylake() -> Fixture {
-    let events =
-        [("mem-loads", "event=0xcd,umask=0x1,ldlat=3"), ("mem-stores", "event=0xd0,umask=0x82")];
-    vm().with(pmu("cpu", 4, &INTEL_FORMAT, &events))
-}
-
-const SAPPHIRE_RAPIDS: [(&str, &str); 3] = [
-    ("mem-loads", "event=0xcd,umask=0x1,ldlat=3"),
-    ("mem-loads-aux", "event=0x03,umask=0x82"),
-    ("mem-stores", "event=0xcd,umask=0x2"),
-];
-
-/// Sapphire Rapids: loads need a leader of their own.
-pub(crate) fn sapphire_rapids() -> Fixture {
-    vm().with(pmu("cpu", 4, &INTEL_FORMAT, &SAPPHIRE_RAPIDS))
-}
-
-/// Alder Lake: two kinds of core with loads and stores of their own.
-pub(crate) fn alder_lake() -> Fixture {
-    let mut core = pmu("cpu_core", 4, &INTEL_FORMAT, &SAPPHIRE_RAPIDS);
-    core.cpus = cpus("0-7");
-    let events =
-        [("mem-loads", "event=0xd0,umask=0x5,ldlat=3"), ("mem-stores", "event=0xd0,umask=0x6")];
-    let mut atom = pmu("cpu_atom", 10, &INTEL_FORMAT, &events);
-    atom.cpus = cpus("8-15");
-    vm().with(atom).with(core)
-}
-
-/// Neoverse N1 and V2: SPE.
-pub(crate) fn neoverse() -> Fixture {
-    arm().with(pmu("arm_spe_0", 14, &[("ts_enable", "config:0")], &[]))
+/// A CPU of the table that `record --as` shows attributes of.
+pub(crate) fn known(name: &str) -> Fixture {
+    let cpu = KnownCpu::named(name).unwrap();
+    cpu.pmus().into_iter().fold(vm(), Fixture::with)
 }
 
 /// Two memory controllers and a package power meter.

@@ -15,8 +15,8 @@ pub struct GroupBy {
     pub cpus: bool,
 }
 
-/// By what tasks are told apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// By what tasks are told apart, from coarse to fine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum TasksBy {
     /// The name of the thread.
     #[default]

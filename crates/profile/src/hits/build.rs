@@ -307,7 +307,10 @@ pub(super) fn pointers(hits: &Hits, symbolizer: &Symbolizer) -> BTreeMap<u64, Ar
     };
     let spots: Vec<(ModuleOffset, u64)> = held.iter().filter_map(find).collect();
     let places = spots.iter().map(|one| one.0);
-    let names = hits.present.objects(places, &hits.metadata, symbolizer);
+    let running = symbolizer.running_kernel();
+    let names = hits.present.objects(places, &hits.metadata, &running, |module, addresses| {
+        symbolizer.objects(module, addresses)
+    });
     let named = |(spot, value)| Some((value, Arc::clone(names.get(&spot)?)));
     spots.into_iter().filter_map(named).collect()
 }

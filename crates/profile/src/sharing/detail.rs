@@ -2,10 +2,10 @@
 
 use pmuscope_perfdata::reader::AccessClass;
 use pmuscope_perfdata::reader::scan::SampleFields;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::key::{DataSpot, LineFinder, LineKey, data_spot};
-use super::ranking::{AccessReader, data_address};
+use super::key::{DataSpot, LineFinder, LineKey, LineSpace, data_spot, is_of_kernel};
+use super::ranking::{AccessReader, accessed_data};
 use super::sums::{ClassSums, MemoryAccess};
 use crate::count::group::TaskKey;
 use crate::table::{Interned, mix};
@@ -71,6 +71,9 @@ pub(super) struct LineDetails {
     pub(super) latencies: FxHashMap<(u32, u16), Vec<u32>>,
     /// By line.
     pub(super) memory: Vec<Option<LineMemory>>,
+    /// Of lines by physical address: the number of the line, the process (`None`: the kernel) and the virtual address
+    /// at which it has the line.
+    pub(super) mappings: FxHashSet<(u32, Option<i32>, u64)>,
     /// Contended loads by block of time: what they cost or, of those without a weight, how many; all of them, then
     /// those of the first lines.
     pub(super) totals: Vec<f64>,
@@ -136,15 +139,20 @@ impl SampleVisitor for Detailing<'_> {
     ) {
         let Some(ran) = self.reader.tasks.ran(lookup, at, hit, time) else { return };
         let Some(access) = self.reader.read(hit) else { return };
-        let place = data_address(hit).map(|(address, pid)| {
-            let (key, offset) = self.finder.find(lookup, at, (ran.view, pid), address);
-            (address, pid, offset, self.numbers.get(&key).copied())
+        let place = accessed_data(hit, &access).and_then(|data| {
+            let (key, offset) = self.finder.find(lookup, at, (ran.view, data.pid), &data)?;
+            Some((data, key, offset, self.numbers.get(&key).copied()))
         });
         let line = place.and_then(|(.., line)| line);
         if access.class.is_contended() {
             self.count_at(line, &access, time);
         }
-        let Some((address, pid, offset, Some(line))) = place else { return };
+        let Some((data, key, offset, Some(line))) = place else { return };
+        let (address, pid) = (data.address, data.pid);
+        if key.space == LineSpace::Physical {
+            let owner = Some(pid).filter(|_| !is_of_kernel(address));
+            self.found.mappings.insert((line, owner, address - u64::from(offset)));
+        }
         let memory = &mut self.found.memory[line as usize];
         if memory.is_none_or(|known| (address, pid) < (known.address, known.pid)) {
             let spot = data_spot(lookup, at, ran.view, address);
@@ -180,6 +188,7 @@ impl LineDetails {
             let (place, task) = (places[key.place as usize], tasks[key.task as usize]);
             self.cells.entry(AccessKey { place, task, ..key }).or_default().add(&sums);
         }
+        self.mappings.extend(other.mappings);
         for (key, latencies) in other.latencies {
             self.latencies.entry(key).or_default().extend(latencies);
         }

@@ -3,6 +3,9 @@
 //! Addresses are virtual. Memory of a file that is mapped with `MAP_SHARED` is one for all processes; any other
 //! memory of a program is counted for each process: a private page is copied when it is written, and what nobody writes
 //! nobody fights over. Threads of a process share all of it, the kernel's memory is one for all.
+//!
+//! By physical addresses, where samples have them, memory is one whatever processes call it: also what they share
+//! without a file (`shmget`, `MAP_ANONYMOUS|MAP_SHARED`).
 
 use pmuscope_perfdata::reader::CpuMode;
 use rustc_hash::FxHashSet;
@@ -22,13 +25,15 @@ pub(super) enum LineSpace {
     Process(i32),
     /// A file's that processes share.
     File(ModuleId),
+    /// Whatever is there, by physical address.
+    Physical,
 }
 
 /// A line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct LineKey {
     pub(super) space: LineSpace,
-    /// Its first byte: an address, or an offset in a shared file.
+    /// Its first byte: an address, virtual or physical, or an offset in a shared file.
     pub(super) first: u64,
 }
 
@@ -51,38 +56,82 @@ impl SharedFiles {
 pub(super) struct LineFinder<'a> {
     shared: &'a SharedFiles,
     finder: Finder,
+    /// Whether lines are those of physical addresses.
+    is_physical: bool,
     /// Bits of an address within a line.
     within: u64,
 }
 
 impl<'a> LineFinder<'a> {
-    /// Lines of `bytes` bytes, a power of two.
-    pub(super) fn new(shared: &'a SharedFiles, bytes: u32) -> Self {
-        Self { shared, finder: Finder::default(), within: u64::from(bytes) - 1 }
+    /// Lines of `bytes` bytes, a power of two, by virtual or physical address.
+    pub(super) fn new(shared: &'a SharedFiles, bytes: u32, is_physical: bool) -> Self {
+        Self { shared, finder: Finder::default(), is_physical, within: u64::from(bytes) - 1 }
     }
 
-    /// The line of an address that a thread of `pid` accessed, and where in it.
+    /// The line of data that a thread of `pid` accessed, and where in it; `None` of data without a physical address,
+    /// where lines are by that.
     pub(super) fn find<L: Lookup>(
         &mut self,
         lookup: &L,
         at: L::At,
         (view, pid): (ViewId, i32),
+        data: &AccessedData,
+    ) -> Option<(LineKey, u32)> {
+        if self.is_physical {
+            let first = data.physical? & !self.within;
+            return Some((
+                LineKey { space: LineSpace::Physical, first },
+                self.offset(data.physical?),
+            ));
+        }
+        Some((self.find_virtual(lookup, at, (view, pid), data.address), self.offset(data.address)))
+    }
+
+    /// Whether data are in no line for they have no physical address.
+    pub(super) fn lacks_address(&self, data: &AccessedData) -> bool {
+        self.is_physical && data.physical.is_none()
+    }
+
+    fn offset(&self, address: u64) -> u32 {
+        (address & self.within) as u32
+    }
+
+    fn find_virtual<L: Lookup>(
+        &mut self,
+        lookup: &L,
+        at: L::At,
+        (view, pid): (ViewId, i32),
         address: u64,
-    ) -> (LineKey, u32) {
-        let offset = (address & self.within) as u32;
+    ) -> LineKey {
         let key = |space, address: u64| LineKey { space, first: address & !self.within };
         // An address has no mode: a kernel reads data of programs.
-        if effective(CpuMode::Unknown, address) == CpuMode::Kernel {
-            return (key(LineSpace::Kernel, address), offset);
+        if is_of_kernel(address) {
+            return key(LineSpace::Kernel, address);
         }
         if !self.shared.0.is_empty() {
             let (place, _) = self.finder.find_in(lookup, at, view, address);
             if self.shared.0.contains(&place.module) {
-                return (key(LineSpace::File(place.module), place.address), offset);
+                return key(LineSpace::File(place.module), place.address);
             }
         }
-        (key(LineSpace::Process(pid), address), offset)
+        key(LineSpace::Process(pid), address)
     }
+}
+
+/// Where the data of an access are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct AccessedData {
+    /// Virtual.
+    pub(super) address: u64,
+    /// `None` where samples do not say it.
+    pub(super) physical: Option<u64>,
+    /// The process.
+    pub(super) pid: i32,
+}
+
+/// Whether an address is one of the kernel's.
+pub(super) fn is_of_kernel(address: u64) -> bool {
+    effective(CpuMode::Unknown, address) == CpuMode::Kernel
 }
 
 /// Where data lie.
@@ -96,8 +145,7 @@ pub(super) struct DataSpot {
 
 /// Where an address of a program lies.
 pub(super) fn data_spot<L: Lookup>(lookup: &L, at: L::At, view: ViewId, address: u64) -> DataSpot {
-    let is_kernel = effective(CpuMode::Unknown, address) == CpuMode::Kernel;
-    if is_kernel {
+    if is_of_kernel(address) {
         return DataSpot { place: lookup.kernel(address, at).place(address), past_end: None };
     }
     let place = lookup.user(view, address, at).place(address);

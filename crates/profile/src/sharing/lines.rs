@@ -9,15 +9,18 @@ use std::sync::Arc;
 use pmuscope_perfdata::reader::Metadata;
 use pmuscope_stats::{Interval, Shares};
 use pmuscope_symbols::{DataObject, KernelIdentity, Module, Symbolizer};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::detail::{AccessKey, LineDetails, LineMemory, NO_CPU};
 use super::diff::per_second;
-use super::key::LineSpace;
+use super::key::{LineSpace, is_of_kernel};
 use super::pairs::{CodeUse, LinePair, pairs};
 use super::sums::{AccessSums, ClassSums};
 use super::verdict::{LineVerdict, WordUse, judge};
-use super::{LineOffset, LineRow, MOST_WITH_FIELDS, Ranked, SharedLine, SharedLines, resolve};
+use super::{
+    LineMapping, LineOffset, LineRow, MOST_WITH_FIELDS, Options, Ranked, SharedLine, SharedLines,
+    resolve,
+};
 use crate::count::group::TaskKey;
 use crate::hits::{Site, Thread};
 use crate::names::naming::{look_up, objects};
@@ -40,7 +43,7 @@ pub(super) fn lines(
     ranked: &Ranked,
     found: LineDetails,
     mut naming: LineNaming<'_>,
-    line_bytes: u32,
+    &Options { line_bytes, physical, .. }: &Options,
 ) -> SharedLines {
     let (sites, of_place) = naming.sites(&found.places.list);
     let (threads, of_task) = naming.threads(&found);
@@ -57,6 +60,7 @@ pub(super) fn lines(
     cells.sort_unstable_by_key(|(key, _)| *key);
     let mut lines: Vec<SharedLine> = Vec::with_capacity(ranked.keys.len());
     let mut uses: Vec<WordUses> = Vec::with_capacity(ranked.keys.len());
+    let mut mappings = mappings(&found.mappings);
     let mut rest = &cells[..];
     for (number, key) in ranked.keys.iter().enumerate() {
         let of_line = rest.partition_point(|(key, _)| key.line as usize == number);
@@ -67,7 +71,12 @@ pub(super) fn lines(
         uses.push(of_line);
         line.address = memory.address & !u64::from(line_bytes - 1);
         line.pid = matches!(key.space, LineSpace::Process(_)).then_some(memory.pid);
-        line.in_kernel = key.space == LineSpace::Kernel;
+        line.in_kernel = match key.space {
+            LineSpace::Physical => is_of_kernel(memory.address),
+            space => space == LineSpace::Kernel,
+        };
+        line.physical = (key.space == LineSpace::Physical).then_some(key.first);
+        line.mappings = mappings.remove(&(number as u32)).unwrap_or_default();
         line.interval = intervals.get(number).copied().flatten();
         let series = found.series.chunks(MOST as usize).nth(number);
         line.cost_per_s = series.and_then(|all| of_blocks(all.get(..blocks), &line.sums));
@@ -84,7 +93,27 @@ pub(super) fn lines(
     }
     let (memory, further_lines) = (ranked.memory, ranked.further);
     let cost_per_s = of_blocks(found.totals.get(..blocks), &memory.sums);
-    SharedLines { lines, further_lines, memory, sites, threads, line_bytes, seconds, cost_per_s }
+    SharedLines {
+        lines,
+        further_lines,
+        memory,
+        sites,
+        threads,
+        line_bytes,
+        physical,
+        seconds,
+        cost_per_s,
+    }
+}
+
+/// By line: where processes have it, in order.
+fn mappings(found: &FxHashSet<(u32, Option<i32>, u64)>) -> FxHashMap<u32, Vec<LineMapping>> {
+    let mut all: FxHashMap<u32, Vec<LineMapping>> = FxHashMap::default();
+    for &(line, pid, address) in found {
+        all.entry(line).or_default().push(LineMapping { pid, address });
+    }
+    all.values_mut().for_each(|mappings| mappings.sort_unstable());
+    all
 }
 
 /// Accesses by offset, code and thread.
@@ -111,6 +140,8 @@ fn of_cells(cells: &[(AccessKey, ClassSums)], of_place: &[u32]) -> (SharedLine, 
     let mut line = SharedLine {
         address: 0,
         pid: None,
+        physical: None,
+        mappings: Vec::new(),
         in_kernel: false,
         module: Arc::from(""),
         sums: AccessSums::default(),
@@ -121,8 +152,10 @@ fn of_cells(cells: &[(AccessKey, ClassSums)], of_place: &[u32]) -> (SharedLine, 
         rows: Vec::new(),
         pairs: Vec::new(),
         threads: Vec::new(),
+        cpus: Vec::new(),
     };
     let mut threads: BTreeMap<u32, AccessSums> = BTreeMap::new();
+    let mut cpus: BTreeMap<u32, AccessSums> = BTreeMap::new();
     let mut rows: BTreeMap<(u32, u32), LineRow> = BTreeMap::new();
     let mut uses = WordUses::new();
     for (key, sums) in cells {
@@ -132,6 +165,7 @@ fn of_cells(cells: &[(AccessKey, ClassSums)], of_place: &[u32]) -> (SharedLine, 
         let sums = &of_cell;
         line.sums.add(sums);
         threads.entry(key.task).or_default().add(sums);
+        cpus.entry(key.cpu).or_default().add(sums);
         uses.entry((offset, site, key.task)).or_default().add(sums);
         let row = rows.entry((offset, site)).or_insert_with(|| LineRow {
             offset,
@@ -157,6 +191,8 @@ fn of_cells(cells: &[(AccessKey, ClassSums)], of_place: &[u32]) -> (SharedLine, 
             }
         }
     }
+    let known = |(cpu, sums)| (Some(cpu).filter(|&cpu| cpu != NO_CPU), sums);
+    line.cpus = cpus.into_iter().map(known).collect();
     line.threads = threads.into_iter().collect();
     let accesses = |sums: &AccessSums| sums.loads() + sums.stores();
     line.threads.sort_by_key(|(thread, sums)| (std::cmp::Reverse(accesses(sums)), *thread));

@@ -27,6 +27,7 @@ mod watched;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use pmuscope_abi::SampleType;
 use pmuscope_perfdata::reader::scan::Pieces;
 use pmuscope_perfdata::reader::{Entry, Event, ReadError, Record, RecordingFile};
 use pmuscope_stats::{Estimate, Interval};
@@ -65,6 +66,8 @@ pub struct Options {
     pub filter: Filter,
     /// Bytes of a cache line, a power of two up to 65,536.
     pub line_bytes: u32,
+    /// Whether lines are those of physical addresses: memory that processes share is one, also without a file.
+    pub physical: bool,
     /// Lines with a smaller share of what all contended loads cost are only counted, 0 to 1.
     pub least_share: f64,
     /// Threads.
@@ -86,6 +89,15 @@ pub enum SharingError {
          file first"
     )]
     Stream,
+    /// No event records physical addresses.
+    #[error(
+        "{path}: no physical addresses were recorded. Try: pmuscope record --sharing --phys-data -- CMD, or sharing without \
+         --physical"
+    )]
+    NoPhysical {
+        /// The recording.
+        path: PathBuf,
+    },
     /// No event records what is needed.
     #[error(
         "{path}: no shared cache lines: its samples have no data addresses with data sources. Try: pmuscope record \
@@ -112,6 +124,8 @@ pub struct SharedLines {
     pub threads: Vec<Thread>,
     /// Bytes of a line.
     pub line_bytes: u32,
+    /// Whether lines are those of physical addresses.
+    pub physical: bool,
     /// Seconds from the first to the last access.
     pub seconds: f64,
     /// What contended loads cost per second ([`AccessSums::cost`]; their number where none has a latency), with the interval
@@ -125,8 +139,13 @@ pub struct SharedLine {
     /// Address of its first byte, where one process or the kernel has it; in a shared file, of the mapping that is
     /// lowest.
     pub address: u64,
-    /// The process that has the memory; `None` of the kernel's and of a file that processes share.
+    /// The process that has the memory; `None` of the kernel's, of a file that processes share, and of lines by physical
+    /// address.
     pub pid: Option<i32>,
+    /// Physical address of its first byte, where lines are by that.
+    pub physical: Option<u64>,
+    /// Where processes have it, in order, of lines by physical address: those that were sampled.
+    pub mappings: Vec<LineMapping>,
     /// Whether it is the kernel's.
     pub in_kernel: bool,
     /// Path of the file, or a name in brackets: `[heap]`, `[stack]`. Foreign text.
@@ -147,6 +166,17 @@ pub struct SharedLine {
     pub pairs: Vec<LinePair>,
     /// Threads with their accesses, the most accesses first: position in [`SharedLines::threads`].
     pub threads: Vec<(u32, AccessSums)>,
+    /// CPUs with their accesses, in order; `None`: samples that do not say it.
+    pub cpus: Vec<(Option<u32>, AccessSums)>,
+}
+
+/// A line in an address space.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LineMapping {
+    /// The process; `None` of the kernel.
+    pub pid: Option<i32>,
+    /// Virtual address of the line's first byte.
+    pub address: u64,
 }
 
 /// An offset in a line.
@@ -228,6 +258,10 @@ impl SharedLines {
         if !reader.events().iter().any(Event::has_data_sources) {
             return Err(SharingError::NoSources { path: recording.path().to_owned() });
         }
+        let has_physical = |event: &Event| event.attr.sample_type.contains(SampleType::PHYS_ADDR);
+        if options.physical && !reader.events().iter().any(has_physical) {
+            return Err(SharingError::NoPhysical { path: recording.path().to_owned() });
+        }
         let periods = periods(reader.events());
         let mut noted = NotedMemory::default();
         let index = reader.index_in(options.threads.max(1), options.pieces)?;
@@ -236,7 +270,7 @@ impl SharedLines {
             let mut before = InOrder::after(Sideband::default(), Unvisited);
             before.read(&mut reader, |entry| noted.note(entry))?;
             let shared = SharedFiles::new(&noted.shared, &before.state.modules);
-            let finder = || LineFinder::new(&shared, options.line_bytes);
+            let finder = || LineFinder::new(&shared, options.line_bytes, options.physical);
             let first = Ranking::new(access(), finder());
             let mut first = InOrder::after(Sideband::default(), first);
             first.read(&mut recording.reader()?, |_| {})?;
@@ -248,12 +282,12 @@ impl SharedLines {
             let (metadata, state) = (reader.metadata(), &second.state);
             let naming =
                 lines::LineNaming { state, metadata, running, symbolizer, areas: &noted.areas };
-            return Ok(lines::lines(&ranked, found, naming, options.line_bytes));
+            return Ok(lines::lines(&ranked, found, naming, options));
         };
         let (passes, state) =
             Passes::new(&mut reader, index, options.threads, |entry| noted.note(entry))?;
         let shared = SharedFiles::new(&noted.shared, &state.modules);
-        let finder = || LineFinder::new(&shared, options.line_bytes);
+        let finder = || LineFinder::new(&shared, options.line_bytes, options.physical);
         let mut first = passes.visit(&state, || Ranking::new(access(), finder()))?.into_iter();
         let mut ranking = first.next().unwrap_or_else(|| Ranking::new(access(), finder()));
         first.for_each(|other| ranking.merge(other));
@@ -271,7 +305,7 @@ impl SharedLines {
         let metadata = reader.metadata();
         let naming =
             lines::LineNaming { state: &state, metadata, running, symbolizer, areas: &noted.areas };
-        Ok(lines::lines(&ranked, found, naming, options.line_bytes))
+        Ok(lines::lines(&ranked, found, naming, options))
     }
 }
 

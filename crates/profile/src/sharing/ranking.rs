@@ -3,7 +3,7 @@
 use pmuscope_perfdata::reader::scan::SampleFields;
 use rustc_hash::FxHashMap;
 
-use super::key::{LineFinder, LineKey};
+use super::key::{AccessedData, LineFinder, LineKey};
 use super::sums::{AccessSums, MemoryAccess};
 use crate::count::group::{Counting, GroupBy, TasksBy};
 use crate::count::task_cache::TaskCache;
@@ -23,6 +23,10 @@ pub struct SampledMemory {
     pub accesses: u64,
     /// Accesses without an address of data.
     pub without_address: u64,
+    /// Accesses that have an address of data but no physical one, where lines are by that: in none of them.
+    pub without_physical: u64,
+    /// Contended loads of these.
+    pub contended_without_physical: u64,
     /// All accesses, added up.
     pub sums: AccessSums,
     /// Contended loads of lines that were not kept, for there were too many lines.
@@ -52,14 +56,16 @@ impl<'a> AccessReader<'a> {
         let weight = details.weight.map(|weight| weight.cost).filter(|&weight| weight > 0);
         let fixed = self.periods.get(hit.event).copied().unwrap_or(1);
         let period = hit.period.unwrap_or(fixed).max(1);
-        Some(MemoryAccess { class, source, weight, period })
+        let physical = details.physical_address.filter(|&address| address != 0);
+        Some(MemoryAccess { class, source, weight, period, physical })
     }
 }
 
-/// The address of the data that were accessed, and the process. 0 is what PMUs write that do not know it.
-pub(super) fn data_address(hit: &SampleFields<'_>) -> Option<(u64, i32)> {
+/// Where the data are that were accessed. 0 is what PMUs write that do not know it.
+pub(super) fn accessed_data(hit: &SampleFields<'_>, access: &MemoryAccess) -> Option<AccessedData> {
     let address = hit.address.filter(|&address| address != 0)?;
-    Some((address, hit.task.map_or(-1, |(pid, _)| pid)))
+    let pid = hit.task.map_or(-1, |(pid, _)| pid);
+    Some(AccessedData { address, physical: access.physical, pid })
 }
 
 /// What makes a line's rank.
@@ -88,7 +94,9 @@ impl<'a> Ranking<'a> {
     }
 
     pub(super) fn merge(&mut self, other: Self) {
-        let SampledMemory { samples, accesses, without_address, sums, left_out } = other.memory;
+        let SampledMemory { samples, accesses, without_address, sums, left_out, .. } = other.memory;
+        self.memory.without_physical += other.memory.without_physical;
+        self.memory.contended_without_physical += other.memory.contended_without_physical;
         self.memory.samples += samples;
         self.memory.accesses += accesses;
         self.memory.without_address += without_address;
@@ -127,14 +135,20 @@ impl SampleVisitor for Ranking<'_> {
             let (first, last) = self.times.unwrap_or((time, time));
             self.times = Some((first.min(time), last.max(time)));
         }
-        let Some((address, pid)) = data_address(hit) else {
+        let Some(data) = accessed_data(hit, &access) else {
             self.memory.without_address += 1;
             return;
         };
+        if self.finder.lacks_address(&data) {
+            self.memory.without_physical += 1;
+            self.memory.contended_without_physical += u64::from(access.class.is_contended());
+            return;
+        }
         if !access.class.is_contended() {
             return;
         }
-        let (key, _) = self.finder.find(lookup, at, (ran.view, pid), address);
+        let found = self.finder.find(lookup, at, (ran.view, data.pid), &data);
+        let Some((key, _)) = found else { return };
         if self.lines.len() >= MOST_LINES && !self.lines.contains_key(&key) {
             self.memory.left_out += 1;
             return;

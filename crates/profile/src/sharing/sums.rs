@@ -33,6 +33,8 @@ pub(super) struct MemoryAccess {
     /// How long it took; `None` where that is not recorded, and of 0: events without it write that.
     pub(super) weight: Option<u64>,
     pub(super) period: u64,
+    /// Physical address of the data; `None` where that is not recorded.
+    pub(super) physical: Option<u64>,
 }
 
 /// What accesses of one class and with the same marks came to: 24 bytes, as there may be millions of such sums.

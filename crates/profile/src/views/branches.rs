@@ -6,14 +6,15 @@
 
 use std::sync::Arc;
 
-use pmuscope_perfdata::reader::{CpuMode, ReadError, Reader};
+use pmuscope_perfdata::reader::{CpuMode, Metadata, ReadError, Reader};
 use pmuscope_stats::Interval;
 use pmuscope_symbols::KernelIdentity;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::address_spaces::ModuleOffset;
+use crate::address_spaces::{AddressSpaces, ModuleOffset};
 use crate::filter::Filter;
 use crate::names::naming::Resolve;
+use crate::timeline::areas::lossy;
 use crate::walk::{Walked, walk};
 
 use super::tally::{KeyCounts, KeyTally};
@@ -145,17 +146,28 @@ pub fn branches(
         }
     })?;
     let spots = counts.keys().flat_map(|&(from, to)| [from, to]);
-    let symbols = present.symbols(spots, reader.metadata(), running, resolve);
-    let end = |spot: ModuleOffset| {
-        let function = symbols.get(&spot).map(|symbol| Arc::clone(&symbol.name));
-        let address = (function.is_none() && spot.address != 0).then_some(spot.address);
-        let module = String::from_utf8_lossy(present.module(spot.module).path).as_ref().into();
-        BranchEnd { function, address, module }
-    };
-    let mut ends: FxHashMap<ModuleOffset, BranchEnd> = FxHashMap::default();
-    let mut named = |spot| ends.entry(spot).or_insert_with(|| end(spot)).clone();
-    let by_name = counts.rekeyed(|(from, to)| (named(from), named(to)));
+    let ends = ends(&present, spots, reader.metadata(), running, resolve);
+    let by_name = counts.rekeyed(|(from, to)| (ends[&from].clone(), ends[&to].clone()));
     let row = |((from, to), sums, interval)| BranchRow { from, to, sums, interval };
     let rows = by_name.rows().into_iter().map(row).collect();
     Ok(Branches { rows, branches: number, samples, with_stack, with_calls })
+}
+
+/// What places of code are called: all of `spots`.
+pub(super) fn ends(
+    present: &AddressSpaces,
+    spots: impl Iterator<Item = ModuleOffset>,
+    metadata: &Metadata,
+    running: &KernelIdentity,
+    resolve: &mut Resolve<'_>,
+) -> FxHashMap<ModuleOffset, BranchEnd> {
+    let spots: FxHashSet<ModuleOffset> = spots.collect();
+    let symbols = present.symbols(spots.iter().copied(), metadata, running, resolve);
+    let end = |spot: ModuleOffset| {
+        let function = symbols.get(&spot).map(|symbol| Arc::clone(&symbol.name));
+        let address = (function.is_none() && spot.address != 0).then_some(spot.address);
+        let module = lossy(present.module(spot.module).path);
+        (spot, BranchEnd { function, address, module })
+    };
+    spots.into_iter().map(end).collect()
 }

@@ -1,34 +1,52 @@
 //! Addresses of data: which variable or mapping was accessed, and what that cost.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use pmuscope_perfdata::reader::{CpuMode, ReadError, Reader, Record};
+use pmuscope_perfdata::reader::{CpuMode, Metadata, ReadError, Reader, Record};
 use pmuscope_stats::Interval;
-use pmuscope_symbols::Symbolizer;
+use pmuscope_symbols::{DataObject, Module, Symbolizer};
 use rustc_hash::FxHashMap;
 
-use crate::address_spaces::ModuleOffset;
+use crate::address_spaces::{AddressSpaces, ModuleOffset};
 use crate::filter::Filter;
 use crate::timeline::areas::{Areas, lossy};
 use crate::timeline::modules::ModuleKind;
 use crate::views::Weights;
 use crate::walk::{Walked, walk_all};
 
+use super::accessor::{AccessBy, Accessor, AccessorNames, AccessorSpot, ClassCounts};
 use super::tally::{KeyCounts, KeyTally};
+
+/// Variables whose fields are looked for, those with the most samples: that takes a walk over debug information for each.
+const MOST_WITH_FIELDS: usize = 64;
+
+/// What rows of data are by.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct DataBy {
+    /// Fields of variables, or offsets in them.
+    pub field: bool,
+    /// Who accessed them.
+    pub accessor: AccessBy,
+}
 
 /// Sampled addresses of data.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct DataAddresses {
+    /// What rows are by.
+    pub by: DataBy,
     /// The most frequent first.
     pub rows: Vec<DataRow>,
     /// Samples.
     pub samples: Walked,
     /// Of them, those with an address of data.
     pub with_address: u64,
+    /// Of all rows.
+    pub classes: ClassCounts,
 }
 
 /// Accesses to one variable, or to what has no name in one mapping.
@@ -36,6 +54,14 @@ pub struct DataAddresses {
 pub struct DataRow {
     /// The variable; `None` where no symbol table names one. Foreign text.
     pub object: Option<Arc<str>>,
+    /// The field of the variable, as `.head` or `[3].next` after its name, where rows are by that; `None` where debug
+    /// information does not have it, and for the whole variable. Foreign text.
+    pub field: Option<Arc<str>>,
+    /// Bytes from the beginning of the variable to the field, or to the address where no field is known; `None` where
+    /// rows are not by that, and where there is no variable.
+    pub offset: Option<u64>,
+    /// Who accessed it, as far as rows are by that.
+    pub accessor: Accessor,
     /// Path of the file, or a name in brackets: `[heap]`, `[stack]`. Foreign text.
     pub module: Arc<str>,
     /// The accesses.
@@ -54,10 +80,8 @@ pub struct DataSums {
     pub weights: Weights,
     /// Those that tell where their data came from.
     pub with_source: u64,
-    /// Loads, of those.
-    pub loads: u64,
-    /// Stores, of those.
-    pub stores: u64,
+    /// Loads and stores, of those.
+    pub classes: ClassCounts,
     /// Data that came from another node, of those.
     pub remote: u64,
     /// Data that another cache had modified (HITM), of those.
@@ -77,8 +101,7 @@ impl KeyCounts for DataSums {
         self.samples += other.samples;
         self.weights.add(&other.weights);
         self.with_source += other.with_source;
-        self.loads += other.loads;
-        self.stores += other.stores;
+        self.classes.add(&other.classes);
         self.remote += other.remote;
         self.hitm += other.hitm;
     }
@@ -91,20 +114,25 @@ impl KeyCounts for DataSums {
 /// Where data lie: a place in a file; with a name, memory that may hold a variable of the file before it.
 type DataSpot = (ModuleOffset, Option<Arc<str>>);
 
-/// Reads all that is left of a recording; variables by tables that `symbolizer` finds.
+/// A variable, or what has no name in one mapping: object, field, offset, path or name of the mapping.
+type DataName = (Option<Arc<str>>, Option<Arc<str>>, Option<u64>, Arc<str>);
+
+/// Reads all that is left of a recording; variables and functions by tables that `names` finds.
 ///
 /// # Errors
 /// Those of [`Reader::next`].
 pub fn data_addresses(
     reader: &mut Reader,
     filter: &Filter,
-    symbolizer: &Symbolizer,
+    by: DataBy,
+    names: &mut AccessorNames<'_>,
 ) -> Result<DataAddresses, ReadError> {
-    let mut counts: KeyTally<DataSpot, DataSums> = KeyTally::default();
+    let symbolizer = &*names.symbolizer;
+    let mut counts: KeyTally<(DataSpot, AccessorSpot), DataSums> = KeyTally::default();
     let areas = RefCell::new(Areas::default());
     // By module: where the data of its file end.
     let mut data_ends: FxHashMap<u32, Option<u64>> = FxHashMap::default();
-    let mut with_address = 0;
+    let (mut with_address, mut classes) = (0, ClassCounts::default());
     let see = |record: &Record<'_>| areas.borrow_mut().see(record);
     let (present, samples) = walk_all(reader, filter, see, |present, sample| {
         // 0 is what events write that have no address of data.
@@ -138,23 +166,90 @@ pub fn data_addresses(
             samples: 1,
             weights: Weights::one(weight),
             with_source: source.is_some().into(),
-            loads: has(source.map(|source| source.is_load())),
-            stores: has(source.map(|source| source.is_store())),
+            classes: ClassCounts::one(source.and_then(|source| source.class())),
             remote: has(source.map(|source| source.is_remote())),
             hitm: has(source.map(|source| source.is_modified_elsewhere())),
         };
-        counts.add((spot, area), sample.time, &sums);
+        classes.add(&sums.classes);
+        counts.add(((spot, area), by.accessor.spot(present, sample)), sample.time, &sums);
     })?;
-    let spots = counts.keys().map(|(spot, _)| *spot);
-    let names = present.objects(spots, reader.metadata(), symbolizer);
-    let by_name = counts.rekeyed(|(spot, area)| {
-        let object = names.get(&spot).cloned();
-        let area = area.filter(|_| object.is_none());
-        (object, area.unwrap_or_else(|| lossy(present.module(spot.module).path)))
+    let metadata = reader.metadata();
+    let spots = || counts.keys().map(|((spot, _), _)| *spot);
+    let objects = match by.field {
+        false => {
+            let running = &names.symbolizer.running_kernel();
+            let find = |module: &Module<'_>, addresses: &[u64]| {
+                names.symbolizer.placed_objects(module, addresses)
+            };
+            present.objects(spots(), metadata, running, find)
+        }
+        true => with_fields(&present, &counts, metadata, names.symbolizer),
+    };
+    let places = counts.keys().filter_map(|(_, who)| who.code()).collect();
+    let accessors = names.named(by.accessor, places, &present, metadata);
+    let by_name = counts.rekeyed(|((spot, area), who)| {
+        let path = || lossy(present.module(spot.module).path);
+        let data: DataName = match objects.get(&spot) {
+            None => (None, None, None, area.unwrap_or_else(path)),
+            Some(object) => named_field(object, by.field, path()),
+        };
+        (data, accessors.of(who))
     });
-    let row = |((object, module), sums, interval)| DataRow { object, module, sums, interval };
+    let row = |(((object, field, offset, module), accessor), sums, interval)| DataRow {
+        object,
+        field,
+        offset,
+        accessor,
+        module,
+        sums,
+        interval,
+    };
     let rows = by_name.rows().into_iter().map(row).collect();
-    Ok(DataAddresses { rows, samples, with_address })
+    Ok(DataAddresses { by, rows, samples, with_address, classes })
+}
+
+/// A variable, and the part of it where rows are by that.
+fn named_field(object: &DataObject, by_field: bool, module: Arc<str>) -> DataName {
+    let name = Some(Arc::clone(&object.name));
+    if !by_field {
+        return (name, None, None, module);
+    }
+    match object.field.as_ref().filter(|field| !field.is_padding) {
+        Some(field) => {
+            let path = Some(&*field.path).filter(|path| !path.is_empty()).map(Arc::from);
+            (name, path, Some(field.offset), module)
+        }
+        None => (name, None, Some(object.offset), module),
+    }
+}
+
+/// Variables with their fields, as far as these are looked for.
+fn with_fields(
+    present: &AddressSpaces,
+    counts: &KeyTally<(DataSpot, AccessorSpot), DataSums>,
+    metadata: &Metadata,
+    symbolizer: &Symbolizer,
+) -> FxHashMap<ModuleOffset, DataObject> {
+    let running = &symbolizer.running_kernel();
+    let spots = counts.keys().map(|((spot, _), _)| *spot);
+    let mut objects = present.objects(spots, metadata, running, |module, addresses| {
+        symbolizer.placed_objects(module, addresses)
+    });
+    // By variable: samples, and where these are.
+    let mut variables: BTreeMap<(u32, Arc<str>), (u64, Vec<ModuleOffset>)> = BTreeMap::new();
+    for (((spot, _), _), sums) in counts.iter() {
+        let Some(object) = objects.get(spot) else { continue };
+        let variable = variables.entry((spot.module, Arc::clone(&object.name))).or_default();
+        variable.0 += sums.samples;
+        variable.1.push(*spot);
+    }
+    let mut variables: Vec<(u64, Vec<ModuleOffset>)> = variables.into_values().collect();
+    variables.sort_by_key(|(samples, _)| std::cmp::Reverse(*samples));
+    let near = variables.into_iter().take(MOST_WITH_FIELDS).flat_map(|(_, spots)| spots);
+    objects.extend(present.objects(near, metadata, running, |module, addresses| {
+        symbolizer.data_objects(module, addresses)
+    }));
+    objects
 }
 
 #[cfg(test)]

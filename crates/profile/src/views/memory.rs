@@ -1,17 +1,20 @@
 //! Accesses to memory: which level answered, what other caches had, and what it cost.
 
-use pmuscope_perfdata::reader::{ReadError, Reader};
+use pmuscope_perfdata::reader::{AccessClass, ReadError, Reader};
 use pmuscope_stats::Interval;
 
 use crate::filter::Filter;
 use crate::views::Weights;
 use crate::walk::{Walked, walk};
 
+use super::accessor::{AccessBy, Accessor, AccessorNames, AccessorSpot};
 use super::tally::{KeyCounts, KeyTally};
 
 /// Sampled accesses of a recording.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Accesses {
+    /// What rows are by, next to kinds.
+    pub by: AccessBy,
     /// The most frequent first.
     pub rows: Vec<AccessRow>,
     /// Samples.
@@ -25,6 +28,8 @@ pub struct Accesses {
 pub struct AccessRow {
     /// What kind.
     pub kind: AccessKind,
+    /// Who accessed memory, as far as rows are by that.
+    pub accessor: Accessor,
     /// How many samples.
     pub samples: u64,
     /// Their weights.
@@ -36,6 +41,8 @@ pub struct AccessRow {
 /// What the hardware tells of an access, in perf's words.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct AccessKind {
+    /// What became of it; `None` of what is neither a load nor a store.
+    pub class: Option<AccessClass>,
     /// `LOAD`, `STORE`, …
     pub operation: Option<&'static str>,
     /// Level of memory.
@@ -78,14 +85,20 @@ impl KeyCounts for WeightedSums {
 ///
 /// # Errors
 /// Those of [`Reader::next`].
-pub fn accesses(reader: &mut Reader, filter: &Filter) -> Result<Accesses, ReadError> {
-    let mut counts: KeyTally<AccessKind, WeightedSums> = KeyTally::default();
+pub fn accesses(
+    reader: &mut Reader,
+    filter: &Filter,
+    by: AccessBy,
+    names: &mut AccessorNames<'_>,
+) -> Result<Accesses, ReadError> {
+    let mut counts: KeyTally<(AccessKind, AccessorSpot), WeightedSums> = KeyTally::default();
     let mut with_source = 0;
-    let (_, samples) = walk(reader, filter, |_, sample| {
+    let (present, samples) = walk(reader, filter, |present, sample| {
         let Some(details) = sample.details() else { return };
         let Some(source) = details.data_source else { return };
         with_source += 1;
         let kind = AccessKind {
+            class: source.class(),
             operation: source.operation(),
             level: source.level(),
             hit: source.hit(),
@@ -97,14 +110,22 @@ pub fn accesses(reader: &mut Reader, filter: &Filter) -> Result<Accesses, ReadEr
             locked: source.locked(),
         };
         let weights = Weights::one(details.weight.map(|weight| weight.cost));
-        counts.add(kind, sample.time, &WeightedSums { samples: 1, weights });
+        counts.add(
+            (kind, by.spot(present, sample)),
+            sample.time,
+            &WeightedSums { samples: 1, weights },
+        );
     })?;
-    let row = |(kind, WeightedSums { samples, weights }, interval)| AccessRow {
+    let places = counts.keys().filter_map(|(_, who)| who.code()).collect();
+    let accessors = names.named(by, places, &present, reader.metadata());
+    let counts = counts.rekeyed(|(kind, who)| (kind, accessors.of(who)));
+    let row = |((kind, accessor), WeightedSums { samples, weights }, interval)| AccessRow {
         kind,
+        accessor,
         samples,
         weights,
         interval,
     };
     let rows = counts.rows().into_iter().map(row).collect();
-    Ok(Accesses { rows, samples, with_source })
+    Ok(Accesses { by, rows, samples, with_source })
 }

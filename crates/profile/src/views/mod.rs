@@ -3,6 +3,7 @@
 //!
 //! Weight is what cells weigh by: units of the event where samples carry their period, else samples.
 
+mod accessor;
 mod annotate;
 pub(crate) mod annotation;
 mod balance;
@@ -21,10 +22,11 @@ mod tally;
 mod tree;
 mod weights;
 
+pub use accessor::{AccessBy, Accessor, AccessorNames, ClassCounts};
 pub use annotate::{FunctionHits, Hit, Sampled, function_hits, inlined_into, sampled};
 pub use balance::{Balance, balance};
 pub use branches::{BranchEnd, BranchRow, BranchSums, Branches, branches};
-pub use data::{DataAddresses, DataRow, DataSums, data_addresses};
+pub use data::{DataAddresses, DataBy, DataRow, DataSums, data_addresses};
 pub use memory::{AccessKind, AccessRow, Accesses, accesses};
 pub use neighbors::{Neighbor, Neighbors, neighbors};
 pub use rows::{Dimension, Key, Row, rows};

@@ -66,6 +66,11 @@ impl<K: Hash + Eq, S: KeyCounts> KeyTally<K, S> {
         self.of.keys()
     }
 
+    /// All that was counted, in no order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&K, &S)> {
+        self.of.iter().map(|(key, timed)| (key, &timed.sums))
+    }
+
     /// The same by other keys; what gets the same one is one.
     pub(super) fn rekeyed<L: Hash + Eq>(self, mut key: impl FnMut(K) -> L) -> KeyTally<L, S> {
         let mut of: FxHashMap<L, Timed<S>> = FxHashMap::default();

@@ -7,17 +7,25 @@ use pmuscope_perfdata::reader::RecordingFile;
 use pmuscope_perfdata::reader::scan::Pieces;
 use pmuscope_profile::Filter;
 use pmuscope_profile::hits::SharingVerdict;
-use pmuscope_profile::sharing::{Options, SharedLine, SharedLines};
+use pmuscope_profile::sharing::{LineMapping, Options, SharedLine, SharedLines, SharingError};
 use pmuscope_symbols::{KernelIdentity, Symbolizer};
 
-use crate::sharing_file::{Access, Does, MEMORY, Pmu, Program, Simulation, example};
+use crate::sharing_file::{Access, Does, MEMORY, PID, Pmu, Program, Sharers, Simulation, example};
 
 fn read(path: &Path, threads: usize, pieces: Pieces) -> SharedLines {
+    try_read(path, false, (threads, pieces)).unwrap()
+}
+
+fn try_read(
+    path: &Path,
+    physical: bool,
+    (threads, pieces): (usize, Pieces),
+) -> Result<SharedLines, SharingError> {
     let recording = RecordingFile::open(path).unwrap();
-    let options =
-        Options { filter: Filter::default(), line_bytes: 64, least_share: 0.0, threads, pieces };
+    let filter = Filter::default();
+    let options = Options { filter, line_bytes: 64, physical, least_share: 0.0, threads, pieces };
     let mut symbolizer = Symbolizer::new(pmuscope_symbols::Options { inlined: false });
-    SharedLines::read(&recording, &options, &KernelIdentity::default(), &mut symbolizer).unwrap()
+    SharedLines::read(&recording, &options, &KernelIdentity::default(), &mut symbolizer)
 }
 
 fn simulated(program: &Program) -> (Simulation, SharedLines) {
@@ -270,6 +278,83 @@ fn all_ways_of_reading_agree() {
     assert_eq!(lines(&found), lines(&whole));
     assert_eq!((found.memory, found.threads), (whole.memory, whole.threads));
     assert!(found.lines.iter().all(|line| line.interval.is_none()) && found.seconds == 0.0);
+}
+
+/// Three processes that share memory, as `path`: what is found by virtual and by physical addresses.
+fn of_processes(sharers: &Sharers, physical: bool) -> Result<SharedLines, SharingError> {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x.data");
+    let program = example(Pmu::Pebs);
+    program.run().write_shared(&program, &path, sharers);
+    let whole = try_read(&path, physical, (1, Pieces::default()));
+    let pieces = Pieces { part: 30_000, chunk: 10_000, ..Pieces::default() };
+    let shown = |found: &Result<SharedLines, SharingError>| match found {
+        Ok(found) => found.lines.iter().map(|line| format!("{line:?}")).collect(),
+        Err(error) => vec![error.to_string()],
+    };
+    assert_eq!(shown(&try_read(&path, physical, (3, pieces))), shown(&whole));
+    whole
+}
+
+fn contended(found: &SharedLines) -> u64 {
+    found.lines.iter().map(|line| line.sums.contended()).sum()
+}
+
+/// A file that is mapped MAP_SHARED is one memory, wherever processes have it; one that is mapped MAP_PRIVATE is not.
+#[test]
+fn a_shared_file_is_one_memory() {
+    let of = |flags| {
+        let sharers = Sharers { path: "/dev/shm/queue", flags, physical: None };
+        of_processes(&sharers, false).unwrap()
+    };
+    let shared = of(1);
+    let lines: Vec<(u64, usize, SharingVerdict)> = shared
+        .lines
+        .iter()
+        .map(|line| (line.address - MEMORY, line.threads.len(), line.verdict.verdict))
+        .collect();
+    let (is_true, is_false) = (SharingVerdict::TrueSharing, SharingVerdict::FalseSharing);
+    assert_eq!(lines, [(0, 3, is_true), (64, 3, is_false), (128, 3, is_false)]);
+    assert!(
+        shared.lines.iter().all(|line| line.pid.is_none() && &*line.module == "/dev/shm/queue")
+    );
+    let private = of(2);
+    assert!(private.lines.iter().all(|line| line.pid.is_some() && line.threads.len() == 1));
+    assert_eq!((private.lines.len(), contended(&private)), (8, contended(&shared)));
+}
+
+/// Memory without a file is one by its physical address; accesses that do not have it are counted.
+#[test]
+fn memory_without_a_file_is_one_by_its_physical_address() {
+    let physical = Some(0x1_2340_0000);
+    for path in ["/dev/zero (deleted)", "/SYSV00000000 (deleted)"] {
+        let sharers = Sharers { path, flags: 1, physical };
+        let apart = of_processes(&sharers, false).unwrap();
+        assert_eq!((apart.lines.len(), apart.physical), (8, false), "{path}");
+        let found = of_processes(&sharers, true).unwrap();
+        let at: Vec<u64> = found.lines.iter().filter_map(|line| line.physical).collect();
+        assert_eq!(at, [0, 64, 128].map(|offset| 0x1_2340_0000 + offset), "{path}");
+        let line = &found.lines[1];
+        assert_eq!((line.threads.len(), line.pid, line.in_kernel), (3, None, false));
+        assert_eq!(line.verdict.verdict, SharingVerdict::FalseSharing);
+        let of = |thread| LineMapping {
+            pid: Some(PID as i32 + thread as i32),
+            address: Sharers::first(thread) + 64,
+        };
+        assert_eq!(line.mappings, [of(0), of(1), of(2)]);
+        let memory = &found.memory;
+        assert_eq!(memory.without_physical, memory.accesses.div_ceil(10));
+        let lost = memory.contended_without_physical;
+        assert_eq!(contended(&found) + lost, contended(&apart));
+        assert_eq!(memory.sums, apart.memory.sums);
+    }
+}
+
+#[test]
+fn physical_addresses_that_were_not_recorded_are_an_error() {
+    let sharers = Sharers { path: "/dev/zero (deleted)", flags: 1, physical: None };
+    let refused = of_processes(&sharers, true).unwrap_err();
+    assert!(matches!(refused, SharingError::NoPhysical { .. }), "{refused}");
 }
 
 /// Loads by class as `perf c2c report --show-all` of perf 6.12 counts them: 5 of the fill buffer, 4 of L1, 1 of L2, 4 of

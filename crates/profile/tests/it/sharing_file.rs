@@ -47,6 +47,24 @@ impl Memory {
     }
 }
 
+/// Memory that processes with a thread each share, all at other addresses.
+#[derive(Debug, Clone)]
+pub(crate) struct Sharers {
+    /// The file, or what the kernel calls memory without one: `/dev/zero (deleted)`, `/SYSV00000000`.
+    pub(crate) path: &'static str,
+    /// `MAP_SHARED` 1, `MAP_PRIVATE` 2.
+    pub(crate) flags: u32,
+    /// Physical address of the first line; `None`: samples do not have it. Every tenth sample has 0.
+    pub(crate) physical: Option<u64>,
+}
+
+impl Sharers {
+    /// Address of the first line in the process of a thread.
+    pub(crate) fn first(thread: usize) -> u64 {
+        MEMORY + thread as u64 * 0x1000_0000
+    }
+}
+
 /// What a PMU samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pmu {
@@ -290,9 +308,11 @@ impl Line {
     }
 }
 
-fn sample_type(program: &Program) -> SampleType {
+fn sample_type(program: &Program, sharers: Option<&Sharers>) -> SampleType {
     let time = if program.timed { SampleType::TIME } else { SampleType::empty() };
-    time | SampleType::IDENTIFIER
+    let physical = sharers.and_then(|sharers| sharers.physical).map(|_| SampleType::PHYS_ADDR);
+    time | physical.unwrap_or_default()
+        | SampleType::IDENTIFIER
         | SampleType::IP
         | SampleType::TID
         | SampleType::ADDR
@@ -302,13 +322,13 @@ fn sample_type(program: &Program) -> SampleType {
         | SampleType::DATA_SRC
 }
 
-fn events(program: &Program) -> Vec<FileEvent> {
+fn events(program: &Program, sharers: Option<&Sharers>) -> Vec<FileEvent> {
     let event = |name: &str, config: u64, id: u64| FileEvent {
         attr: Attr {
             event_type: event_type::RAW,
             config,
             sample: program.period,
-            sample_type: sample_type(program),
+            sample_type: sample_type(program, sharers),
             flags: AttrFlags::SAMPLE_ID_ALL,
             ..Attr::default()
         },
@@ -336,19 +356,47 @@ impl Simulation {
 
     /// The same with lines elsewhere.
     pub(crate) fn write_in(&self, program: &Program, path: &Path, memory: &Memory) {
-        let events = events(program);
+        self.write_as(program, path, (memory, None));
+    }
+
+    /// The same with a process for each thread.
+    pub(crate) fn write_shared(&self, program: &Program, path: &Path, sharers: &Sharers) {
+        self.write_as(program, path, (&Memory::heap(), Some(sharers)));
+    }
+
+    fn write_as(
+        &self,
+        program: &Program,
+        path: &Path,
+        (memory, sharers): (&Memory, Option<&Sharers>),
+    ) {
+        let events = events(program, sharers);
         let mut data = Vec::new();
-        begin(program, &mut data, memory);
+        match sharers {
+            Some(sharers) => begin_shared(program, &mut data, sharers),
+            None => begin(program, &mut data, memory),
+        }
         let mut samples = self.samples.clone();
         samples.sort_by_key(|sample| sample.time);
-        for Sample { event, thread, time, ip, address, weight, source } in samples {
+        for (at, sample) in samples.into_iter().enumerate() {
+            let Sample { event, thread, time, ip, address, weight, source } = sample;
             let (tid, cpu) = (memory.pid + thread as u32, thread as u32);
+            let pid = if sharers.is_some() { tid } else { memory.pid };
+            let first = sharers.map_or(memory.first, |_| Sharers::first(thread));
             let builder = RecordBuilder::new(&mut data, kind::SAMPLE, misc::USER).u64(event + 1);
-            let address = if address == 0 { 0 } else { address - MEMORY + memory.first };
-            let builder = builder.u64(ip).u32(memory.pid).u32(tid);
+            let within = address.checked_sub(MEMORY);
+            let address = within.map_or(0, |within| first + within);
+            let builder = builder.u64(ip).u32(pid).u32(tid);
             let builder = if program.timed { builder.u64(time) } else { builder };
             let builder = builder.u64(address).u32(cpu).u32(0).u64(program.period);
-            builder.u64(weight).u64(source).finish();
+            let builder = builder.u64(weight).u64(source);
+            match sharers.and_then(|sharers| sharers.physical).zip(within) {
+                Some((first, within)) if at % 10 > 0 => builder.u64(first + within).finish(),
+                _ if sharers.is_some_and(|sharers| sharers.physical.is_some()) => {
+                    builder.u64(0).finish();
+                }
+                _ => builder.finish(),
+            }
         }
         let nodes = program.threads.div_ceil(program.cpus_per_node);
         let node = |id: usize| {
@@ -408,6 +456,25 @@ fn begin(program: &Program, data: &mut Vec<u8>, memory: &Memory) {
     };
     map(&(CODE & !0xfff, 0x10_0000, 0, 77, "/nowhere/program".into()), 0, 5);
     memory.mappings.iter().for_each(|mapping| map(mapping, misc::MMAP_DATA, 3));
+}
+
+/// Processes that map the same memory.
+fn begin_shared(program: &Program, data: &mut Vec<u8>, sharers: &Sharers) {
+    for thread in 0..program.threads {
+        let pid = PID + thread as u32;
+        let own = u64::from(pid) | u64::from(pid) << 32;
+        let trailer: Vec<u8> =
+            [own, START - 1, 0, 1].into_iter().flat_map(u64::to_ne_bytes).collect();
+        let comm = RecordBuilder::new(data, kind::COMM, 0).u32(pid).u32(pid);
+        comm.name(format!("process-{thread}").as_bytes()).bytes(&trailer).finish();
+        let mut map = |start: u64, bits: u16, (protection, flags): (u32, u32), path: &str| {
+            let map = RecordBuilder::new(data, kind::MMAP2, misc::USER | bits).u32(pid).u32(pid);
+            let map = map.u64(start).u64(0x10_0000).u64(0).u32(8).u32(1).u64(77).u64(0);
+            map.u32(protection).u32(flags).name(path.as_bytes()).bytes(&trailer).finish();
+        };
+        map(CODE & !0xfff, 0, (5, 2), "/nowhere/program");
+        map(Sharers::first(thread), misc::MMAP_DATA, (3, sharers.flags), sharers.path);
+    }
 }
 
 /// Truth by the verdict that follows from it: share of loads due to neighbors.

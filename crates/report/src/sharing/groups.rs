@@ -1,4 +1,4 @@
-//! Contended loads of all lines together, by function, field or thread.
+//! Contended loads of all lines together, by function, field, thread or NUMA node.
 
 use std::collections::BTreeMap;
 
@@ -20,6 +20,8 @@ pub enum SharingBy {
     Field,
     /// Threads.
     Thread,
+    /// NUMA nodes of the CPUs that access them.
+    Node,
 }
 
 impl SharingBy {
@@ -30,11 +32,12 @@ impl SharingBy {
             Self::Function => "function",
             Self::Field => "field",
             Self::Thread => "thread",
+            Self::Node => "node",
         }
     }
 }
 
-/// A function, field or thread.
+/// A function, field, thread or NUMA node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SharingGroup {
     name: String,
@@ -60,6 +63,9 @@ pub(super) fn groups(view: &SharingView<'_>) -> Vec<SharingGroup> {
             }
             SharingBy::Thread => {
                 line.threads.iter().for_each(|(at, sums)| add((thread(view, *at), None), sums));
+            }
+            SharingBy::Node => {
+                line.cpus.iter().for_each(|(cpu, sums)| add((node(view, *cpu), None), sums));
             }
         }
         for (key, sums) in of_line {
@@ -95,6 +101,11 @@ fn field(line: &SharedLine, offset: &LineOffset) -> (String, Option<String>) {
 fn thread(view: &SharingView<'_>, at: u32) -> String {
     let thread = view.found.threads.get(at as usize);
     thread.map_or_else(String::new, |one| format!("{} {}", one.tid, one.command))
+}
+
+fn node(view: &SharingView<'_>, cpu: Option<u32>) -> String {
+    let node = cpu.and_then(|cpu| view.nodes.get(&cpu));
+    node.map_or_else(|| "[unknown]".to_owned(), u32::to_string)
 }
 
 /// The table of groups.

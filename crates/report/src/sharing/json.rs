@@ -4,7 +4,7 @@ use pmuscope_profile::sharing::SharedLine;
 use serde::Serialize;
 
 use super::groups::{groups, sheet};
-use super::{SharingBy, SharingView, sheets};
+use super::{SharingBy, SharingView, sheets, words};
 use crate::recording::Head;
 use crate::sheet::{Sheet, SheetObject};
 
@@ -13,10 +13,14 @@ use crate::sheet::{Sheet, SheetObject};
 pub(super) struct SharingReport<'a> {
     recording: Head<'a>,
     line_bytes: u32,
+    physical: bool,
     seconds: f64,
+    population: Option<String>,
     samples: u64,
     accesses: u64,
     accesses_without_address: u64,
+    accesses_without_physical: Option<u64>,
+    contended_without_physical: Option<u64>,
     loads: u64,
     stores: u64,
     contended: u64,
@@ -54,10 +58,14 @@ impl<'a> SharingReport<'a> {
         Self {
             recording: Head::new(view.view.profile, view.view.file),
             line_bytes: found.line_bytes,
+            physical: found.physical,
             seconds: found.seconds,
+            population: words::population(view),
             samples: memory.samples,
             accesses: memory.accesses,
             accesses_without_address: memory.without_address,
+            accesses_without_physical: found.physical.then_some(memory.without_physical),
+            contended_without_physical: found.physical.then_some(memory.contended_without_physical),
             loads: memory.sums.loads(),
             stores: memory.sums.stores(),
             contended: memory.sums.contended(),

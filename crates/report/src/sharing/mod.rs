@@ -94,6 +94,9 @@ impl Report for SharingView<'_> {
         let mut out = head_text(self.view.profile, self.view.file, style);
         if self.found.memory.accesses > 0 {
             push_wrapped(&mut out, &words::summary(self), style);
+            if let Some(population) = words::population(self) {
+                push_wrapped(&mut out, &population, style);
+            }
         }
         match self.nothing() {
             Some(why) => {
@@ -122,7 +125,7 @@ impl Report for SharingView<'_> {
             return Some(groups::sheet(*self, &groups, self.view.limits.rows).delimited(separator));
         }
         let lines = self.shown().0;
-        let names: Vec<String> = lines.iter().map(words::address).collect();
+        let names: Vec<String> = lines.iter().map(words::name).collect();
         let each = names.iter().zip(lines);
         let sheets = each.map(|(name, line)| (&name[..], sheets::rows(self, line)));
         Some(delimited_by("line", &sheets.collect::<Vec<_>>(), separator))

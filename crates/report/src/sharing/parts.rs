@@ -15,7 +15,7 @@ impl<'a> SharingView<'a> {
         }
         let (lines, all) = self.shown();
         let table = Section::new("lines", "Shared cache lines")
-            .about("Share: of the latency of all contended loads; cycles: their mean latency.")
+            .about(about(self))
             .bare()
             .sheet(sheets::lines(*self, lines, all).limited_by(self.view.limits));
         let detailed = lines.iter().take(self.detailed).enumerate();
@@ -28,10 +28,17 @@ impl SharingView<'_> {
     /// The table by function, field or thread.
     pub(super) fn group_part<'a>(&'a self, groups: &'a [SharingGroup]) -> Section<'a> {
         Section::new("groups", format!("Shared cache lines by {}", self.by.word()))
-            .about("Share: of the latency of all contended loads; cycles: their mean latency.")
+            .about(about(self))
             .bare()
             .sheet(groups::sheet(*self, groups, self.view.limits.rows))
     }
+}
+
+/// What columns are, and of which accesses samples are.
+fn about(view: &SharingView<'_>) -> String {
+    let columns = "Share: of the latency of all contended loads; cycles: their mean latency";
+    let population = words::population(view).map_or_else(String::new, |of| format!("; {of}"));
+    format!("{columns}{population}.")
 }
 
 fn line_part<'a>(view: SharingView<'a>, at: usize, line: &'a SharedLine) -> Section<'a> {

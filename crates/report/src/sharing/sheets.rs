@@ -2,7 +2,9 @@
 
 use pmuscope_perfdata::reader::AccessClass;
 use pmuscope_profile::hits::Thread;
-use pmuscope_profile::sharing::{AccessSums, LineOffset, LinePair, LineRow, SharedLine};
+use pmuscope_profile::sharing::{
+    AccessSums, LineMapping, LineOffset, LinePair, LineRow, SharedLine,
+};
 use serde_json::json;
 
 use super::SharingView;
@@ -16,6 +18,11 @@ pub(super) fn lines<'a>(view: SharingView<'a>, lines: &'a [SharedLine], all: usi
     let mut fields = vec![
         Field::share("share", move |row: &SharedLine| (view.share(row), row.interval)),
         Field::address("address", |row: &SharedLine| Some(row.address)).head("line"),
+        Field::address("physical", |row: &SharedLine| row.physical).only_if_measured().optional(6),
+        Field::count("processes", |row: &SharedLine| processes(row))
+            .only_if_measured()
+            .optional(4)
+            .for_people(),
         Field::text("object", |row: &SharedLine| Some(words::object(row)))
             .wanted(NAME)
             .for_people(),
@@ -33,6 +40,13 @@ pub(super) fn lines<'a>(view: SharingView<'a>, lines: &'a [SharedLine], all: usi
     Sheet::new(fields, lines, all)
 }
 
+/// Processes that have a line, of lines by physical address.
+fn processes(row: &SharedLine) -> Option<u64> {
+    let mut pids: Vec<i32> = row.mappings.iter().filter_map(|one| one.pid).collect();
+    pids.dedup();
+    row.physical.map(|_| pids.len() as u64)
+}
+
 /// What programs get of a line in other fields.
 fn line_facts<'a>() -> Vec<Field<'a, SharedLine>> {
     let estimate = |row: &SharedLine| Some((row.verdict.false_share?, row.verdict.interval));
@@ -43,6 +57,10 @@ fn line_facts<'a>() -> Vec<Field<'a, SharedLine>> {
         Field::count("false_cost", |row: &SharedLine| row.verdict.false_cost).for_programs(),
         Field::flag("sees_writes", |row: &SharedLine| row.verdict.sees_writes).for_programs(),
         Field::id("pid", |row: &SharedLine| row.pid).for_programs(),
+        Field::json("mappings", |row: &SharedLine| {
+            let mapping = |one: &LineMapping| json!({"pid": one.pid, "address": format!("{:#x}", one.address)});
+            row.mappings.iter().map(mapping).collect()
+        }),
         Field::flag("in_kernel", |row: &SharedLine| row.in_kernel).for_programs(),
         Field::text("module", |row: &'a SharedLine| Some(&*row.module)).for_programs(),
     ]
@@ -58,7 +76,7 @@ pub(super) fn sums<'a, R: 'a>(
     let class = move |key: &'static str, class: AccessClass| {
         Field::count(key, move |row: &'a R| of(row).of_class(class)).for_programs()
     };
-    // Recordings of loads only have none, and IBS and SPE do not say where stores go.
+    // Recordings of loads only have none, and SPE does not say where stores go.
     let all = &view.found.memory.sums;
     let has_stores = all.stores() > 0;
     let says_hits = all.of_class(Class::StoreL1Hit) + all.of_class(Class::StoreL1Miss) > 0;

@@ -2,12 +2,15 @@
 
 use pmuscope_perfdata::reader::AccessClass;
 use pmuscope_profile::hits::SharingVerdict;
-use pmuscope_profile::sharing::{LineOffset, SharedLine, SharedLines};
+use pmuscope_profile::sharing::{LineMapping, LineOffset, SharedLine, SharedLines};
 use pmuscope_stats::Interval;
 
 use super::SharingView;
 use crate::escape;
 use crate::number::{agree, count, counted, interval, percent, significant};
+
+/// Processes of a line by physical address that are named.
+const MOST_MAPPINGS: usize = 4;
 
 /// Whether another cache's state is known to be "modified" (HITM), or not known (Arm).
 pub(super) fn contended_word(found: &SharedLines) -> &'static str {
@@ -43,12 +46,50 @@ pub(super) fn summary(view: &SharingView<'_>) -> String {
         let other = other.map_or_else(String::new, |other| format!(", {other} of other loads"));
         text.push_str(&format!("; mean latency {} cycles{other}", significant(mean, 3)));
     }
+    if memory.without_physical > 0 {
+        let number = memory.without_physical;
+        let verb = agree(number, "has", "have");
+        text.push_str(&format!(
+            "; {} ({} {}) {verb} no physical address and {} in no line",
+            counted(number, "access"),
+            count(memory.contended_without_physical),
+            contended_word(found),
+            agree(number, "is", "are")
+        ));
+    }
     if memory.without_address > 0 {
         let number = memory.without_address;
         let verb = agree(number, "has", "have");
         text.push_str(&format!("; {} {verb} no address", counted(number, "access")));
     }
     text
+}
+
+/// Of which accesses samples are, as the names of their events say: shares hold for these alone. `None` of other events.
+pub(super) fn population(view: &SharingView<'_>) -> Option<String> {
+    let events = view.view.profile.events.iter();
+    population_of(&events.map(|event| &*event.name).collect::<Vec<_>>())
+}
+
+pub(super) fn population_of(names: &[&str]) -> Option<String> {
+    let has = |part: &str| names.iter().any(|name| name.contains(part));
+    if has("ibs_op") || has("arm_spe") {
+        let unit = if has("ibs_op") { "IBS" } else { "SPE" };
+        return Some(format!(
+            "samples are of all operations ({unit}), loads and stores among them"
+        ));
+    }
+    let loads = names.iter().find(|name| name.contains("mem-loads") && !name.contains("-aux"))?;
+    let limit = loads
+        .split_once("ldlat=")
+        .map(|(_, rest)| rest.chars().take_while(char::is_ascii_digit).collect::<String>());
+    let which = match limit.filter(|digits| !digits.is_empty()) {
+        Some(cycles) => format!("loads of {cycles} cycles or longer (PEBS)"),
+        None => "loads above the latency limit of their event (PEBS)".to_owned(),
+    };
+    let stores =
+        if has("mem-stores") { ", and of stores by another event at its own rate" } else { "" };
+    Some(format!("samples are of {which}{stores}"))
 }
 
 /// Contended loads from other nodes.
@@ -74,6 +115,10 @@ pub(super) fn nothing(found: &SharedLines) -> Option<String> {
              report it (AMD Zen 3, some Arm cores)",
             counted(memory.sums.loads(), "load")
         ),
+        _ if memory.contended_without_physical > 0 => format!(
+            "none of {} has a physical address. Try: pmuscope sharing without --physical",
+            counted(memory.sums.contended(), "contended load")
+        ),
         _ => "contended loads have no data addresses".to_owned(),
     })
 }
@@ -81,6 +126,11 @@ pub(super) fn nothing(found: &SharedLines) -> Option<String> {
 /// `0x7f1200000040`.
 pub(super) fn address(line: &SharedLine) -> String {
     format!("{:#x}", line.address)
+}
+
+/// What no other line is called: its physical address, where lines are by that.
+pub(super) fn name(line: &SharedLine) -> String {
+    line.physical.map_or_else(|| address(line), |physical| format!("{physical:#x}"))
 }
 
 /// The variables in a line, or what memory it is of: `counters`, `[heap]`, `libx.so.1`.
@@ -120,6 +170,18 @@ pub(super) fn short_module(module: &str) -> String {
 
 /// Whose memory it is: ` of process 1234`.
 pub(super) fn owner(line: &SharedLine) -> String {
+    if let Some(physical) = line.physical {
+        let of = |mapping: &LineMapping| match mapping.pid {
+            Some(pid) => format!("{:#x} of process {pid}", mapping.address),
+            None => format!("{:#x} of the kernel", mapping.address),
+        };
+        let shown = line.mappings.iter().take(MOST_MAPPINGS).map(of).collect::<Vec<_>>().join(", ");
+        let more = match line.mappings.len().saturating_sub(MOST_MAPPINGS) {
+            0 => String::new(),
+            more => format!(" and {} more", count(more as u64)),
+        };
+        return format!(" (physical {physical:#x}; {shown}{more})");
+    }
     match (line.pid, line.in_kernel) {
         (_, true) => " of the kernel".to_owned(),
         (Some(pid), _) => format!(" of process {pid}"),

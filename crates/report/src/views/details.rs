@@ -1,11 +1,14 @@
 //! What samples carry besides an address, a table each: branches, accesses to memory, addresses of data.
 
+mod accessors;
+
 use std::borrow::Cow;
 
 use pmuscope_profile::views::{
     AccessRow, Accesses, BranchEnd, BranchRow, Branches, DataAddresses, DataRow,
 };
 
+use self::accessors::{accessor_fields, class_fields, class_word, hitm_text};
 use crate::document::{Document, RecordingView};
 use crate::number::{count, counted};
 use crate::recording::RowLimits;
@@ -115,7 +118,7 @@ pub fn accesses<'a>(found: &'a Accesses, view: RecordingView<'a>) -> Document<'a
     let all = found.with_source;
     let share = move |row: &AccessRow| share_of(row.samples, all);
     let word = |word: Option<&'static str>| word.map(Cow::Borrowed);
-    let fields = vec![
+    let mut fields = vec![
         Field::share("share", move |row: &AccessRow| (share(row), row.interval)),
         Field::count("samples", |row: &AccessRow| row.samples),
         Field::number("weight_mean", |row: &AccessRow| row.weights.mean())
@@ -130,13 +133,19 @@ pub fn accesses<'a>(found: &'a Accesses, view: RecordingView<'a>) -> Document<'a
         Field::flag("hit", |row: &AccessRow| row.kind.hit).for_programs(),
         Field::flag("remote", |row: &AccessRow| row.kind.remote).for_programs(),
         Field::text("snoop", move |row: &AccessRow| word(row.kind.snoop)).rigid().optional(5),
-        Field::flag("hitm", |row: &AccessRow| row.kind.hitm).head("HITM"),
+        Field::text("hitm_text", |row: &AccessRow| Some(hitm_text(row.kind.class, row.kind.hitm)))
+            .head("HITM")
+            .rigid()
+            .for_people(),
+        Field::flag("hitm", |row: &AccessRow| row.kind.hitm).for_programs(),
+        Field::text("class", |row: &AccessRow| row.kind.class.map(class_word)).for_programs(),
         Field::text("tlb_text", tlb_text).head("TLB").rigid().optional(4).for_people(),
         Field::text("tlb", move |row: &AccessRow| word(row.kind.tlb)).for_programs(),
         Field::flag("tlb_hit", |row: &AccessRow| row.kind.tlb_hit).for_programs(),
         Field::flag("locked", |row: &AccessRow| row.kind.locked).optional(7),
         Field::text("operation", move |row: &AccessRow| word(row.kind.operation)).rigid(),
     ];
+    fields.extend(accessor_fields(found.by, |row: &AccessRow| &row.accessor));
     Document {
         schema: "pmuscope/memory/1",
         title: "Memory accesses",
@@ -187,7 +196,7 @@ pub fn data<'a>(found: &'a DataAddresses, view: RecordingView<'a>) -> Document<'
         view,
         line: format!("{with} in {}", counted(found.samples.kept, "sample")),
         sums: vec![("samples", found.samples.kept), ("samples_with_address", all)],
-        sheet: sheet(data_fields(all), &found.rows, view.limits, share),
+        sheet: sheet(data_fields(found), &found.rows, view.limits, share),
         nothing: (all == 0).then_some(
             "no data addresses were recorded. Try: pmuscope record -d, with an event that has them: page-faults, or \
              precisely sampled loads and stores",
@@ -195,9 +204,10 @@ pub fn data<'a>(found: &'a DataAddresses, view: RecordingView<'a>) -> Document<'
     }
 }
 
-fn data_fields<'a>(all: u64) -> Vec<Field<'a, DataRow>> {
+fn data_fields(found: &DataAddresses) -> Vec<Field<'_, DataRow>> {
+    let all = found.with_address;
     let share = move |row: &DataRow| (share_of(row.sums.samples, all), row.interval);
-    vec![
+    let mut fields = vec![
         Field::share("share", share),
         Field::count("samples", |row: &DataRow| row.sums.samples),
         Field::number("weight_mean", |row: &DataRow| row.sums.weights.mean())
@@ -209,34 +219,53 @@ fn data_fields<'a>(all: u64) -> Vec<Field<'a, DataRow>> {
             .only_if_measured()
             .optional(6),
         Field::count("weight_of", |row: &DataRow| row.sums.weights.of).for_programs(),
-        Field::count("loads", |row: &DataRow| row.sums.told(row.sums.loads))
-            .only_if_measured()
-            .optional(5),
-        Field::count("stores", |row: &DataRow| row.sums.told(row.sums.stores))
-            .only_if_measured()
-            .optional(5),
+    ];
+    fields.extend(class_fields(&found.classes, |row: &DataRow| {
+        Some(&row.sums.classes).filter(|_| row.sums.with_source > 0)
+    }));
+    fields.extend([
         Field::count("remote", |row: &DataRow| row.sums.told(row.sums.remote))
             .only_if_measured()
-            .optional(2),
-        Field::count("hitm", |row: &DataRow| row.sums.told(row.sums.hitm))
-            .head("HITM")
-            .only_if_measured()
             .optional(3),
+        Field::count("hitm", |row: &DataRow| row.sums.told(row.sums.hitm)).for_programs(),
         Field::count("source_of", |row: &DataRow| row.sums.with_source).for_programs(),
+    ]);
+    fields.extend(accessor_fields(found.by.accessor, |row: &DataRow| &row.accessor));
+    fields.push(
         Field::text("module", |row: &DataRow| Some(&*row.module))
             .head("DSO")
-            .shown_as(short_module),
-        Field::text("object", |row: &DataRow| row.object.as_deref())
-            .head("data")
-            .missing_as(UNKNOWN),
-    ]
+            .shown_as(|row: &DataRow| short(&row.module).into()),
+    );
+    let object = Field::text("object", |row: &DataRow| row.object.as_deref())
+        .head("data")
+        .missing_as(UNKNOWN);
+    if found.by.field {
+        fields.extend([
+            object.shown_if_known(data_text),
+            Field::text("field", |row: &DataRow| row.field.as_deref()).for_programs(),
+            Field::count("offset", |row: &DataRow| row.offset).for_programs(),
+        ]);
+    } else {
+        fields.push(object);
+    }
+    fields
+}
+
+/// `queue.head`, `counters+8`.
+fn data_text(row: &DataRow) -> Option<String> {
+    let object = row.object.as_deref()?;
+    Some(match (&row.field, row.offset) {
+        (Some(field), _) => format!("{object}{field}"),
+        (None, Some(offset @ 1..)) => format!("{object}+{offset}"),
+        (None, _) => object.to_owned(),
+    })
 }
 
 /// A file without its folders. `//anon` is no path.
-fn short_module(row: &DataRow) -> Cow<'_, str> {
-    let is_path = row.module.starts_with('/') && !row.module.starts_with("//");
-    let name = row.module.rsplit('/').find(|part| is_path && !part.is_empty());
-    Cow::Borrowed(name.unwrap_or(&row.module))
+fn short(module: &str) -> &str {
+    let is_path = module.starts_with('/') && !module.starts_with("//");
+    let name = module.rsplit('/').find(|part| is_path && !part.is_empty());
+    name.unwrap_or(module)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use pmuscope_abi::{BranchSampleType, SampleType};
 use pmuscope_console::exit::{bad_input, not_possible};
 use pmuscope_console::replace::replace;
 use pmuscope_console::say::is_verbose;
-use pmuscope_events::parse_branch_filter;
+use pmuscope_events::{KnownCpu, parse_branch_filter};
 use pmuscope_machine::{CpuSet, FileKind, Machine, Target};
 use pmuscope_recorder::{Affinity, Extras, Readers, RecordOptions, RingChoice, Sampling, Switch};
 use pmuscope_report::number;
@@ -28,19 +28,27 @@ pub(super) struct RecordPlan {
     pub(super) options: RecordOptions,
     /// Sentences for the user before recording starts.
     pub(super) notices: Vec<String>,
+    /// Of which accesses samples are (`--sharing`), sentences.
+    pub(super) population: Vec<String>,
+    pub(super) as_cpu: Option<&'static KnownCpu>,
     pub(super) show_attributes: bool,
     pub(super) dry_run: bool,
     pub(super) quiet: bool,
 }
 
 pub(super) fn convert(args: Args, machine: &Machine) -> anyhow::Result<RecordPlan> {
+    check_as(&args).map_err(bad_input)?;
     let target = match args.own_cgroup {
         true => Target::CommandInCgroup,
+        // Attributes of another CPU need none: those of a command are shown.
+        false if args.as_cpu.is_some() => {
+            args.target.asked("record", &args.command)?.unwrap_or(Target::Command)
+        }
         false => args.target.target("record", &args.command)?,
     };
-    let asked = match args.sharing {
-        true => events::of_memory(machine)?,
-        false => events::asked(&args.event, machine)?,
+    let (asked, population) = match args.sharing {
+        true => events::of_memory(machine, args.as_cpu)?,
+        false => (events::asked(&args.event, machine)?, Vec::new()),
     };
     let strobed = strobe::strobed(&args, &asked, &target, machine)?;
     let (strobe, target, mut groups, mut notices) = match strobed {
@@ -149,10 +157,24 @@ pub(super) fn convert(args: Args, machine: &Machine) -> anyhow::Result<RecordPla
     Ok(RecordPlan {
         options,
         notices,
+        population,
+        as_cpu: args.as_cpu,
         show_attributes: is_verbose(),
         dry_run: args.dry_run,
         quiet: args.quiet,
     })
+}
+
+/// Refuses `--as` where something would be recorded, or where it says nothing.
+fn check_as(args: &Args) -> Result<(), String> {
+    match args.as_cpu {
+        Some(cpu) if !args.dry_run || !args.sharing => Err(format!(
+            "--as {name} only shows what --sharing would open on that CPU; nothing is recorded. Try: pmuscope record \
+             --sharing --dry-run --as {name}",
+            name = cpu.name
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// How often to sample: `-c`, `-F`, or the default as far as the kernel allows it.

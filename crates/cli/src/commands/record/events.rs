@@ -4,8 +4,8 @@ use pmuscope_console::exit::{Exit, bad_input, failure, not_possible};
 use pmuscope_console::say;
 use pmuscope_console::say::is_verbose;
 use pmuscope_events::{
-    Catalog, EventError, Group, MachineCatalog, Sampling as EventSampling, default_event,
-    memory_events, parse,
+    Catalog, EventError, Group, KnownCpu, MachineCatalog, Sampling as EventSampling, default_event,
+    memory_events, memory_population, parse,
 };
 use pmuscope_machine::{Machine, Target};
 use pmuscope_recorder::Sampling;
@@ -46,10 +46,24 @@ pub(in crate::commands) fn asked(
     Ok(groups)
 }
 
-/// The events of `--sharing`.
-pub(super) fn of_memory(machine: &Machine) -> anyhow::Result<Vec<Group>> {
-    let catalog = MachineCatalog::new(machine).map_err(not_possible)?;
-    memory_events(&catalog).map_err(|error| not_possible(format!("--sharing: {error}")))
+/// The events of `--sharing`, and of which accesses their samples are.
+pub(super) fn of_memory(
+    machine: &Machine,
+    as_cpu: Option<&KnownCpu>,
+) -> anyhow::Result<(Vec<Group>, Vec<String>)> {
+    let of = |catalog: &dyn Catalog| {
+        let refused = |why: String| match as_cpu {
+            Some(cpu) => not_possible(format!("--sharing --as {}: {why}", cpu.name)),
+            None => not_possible(format!("--sharing: {why}")),
+        };
+        let groups = memory_events(catalog).map_err(refused)?;
+        let population = memory_population(catalog).map_err(|why| refused(why.to_string()))?;
+        Ok((groups, population))
+    };
+    match as_cpu {
+        Some(cpu) => of(&cpu.catalog()),
+        None => of(&MachineCatalog::new(machine).map_err(not_possible)?),
+    }
 }
 
 /// The error, with where events are listed, unless it says what to type itself.

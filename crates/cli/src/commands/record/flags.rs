@@ -6,8 +6,16 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use pmuscope_events::KnownCpu;
+
+use crate::commands::choice::one_of;
 use crate::commands::duration;
 use crate::commands::target::{COMMAND, RUNNING, TargetArgs, WHILE};
+
+/// Values of `--as`.
+fn known_cpus() -> impl Iterator<Item = (&'static str, &'static str, &'static KnownCpu)> {
+    KnownCpu::ALL.iter().map(|cpu| (cpu.name, cpu.title, cpu))
+}
 
 /// Flags of `pmuscope record`.
 #[derive(Debug, clap::Args)]
@@ -250,6 +258,11 @@ pub(crate) struct Args {
     /// Show attributes and ring buffers; record nothing
     #[arg(short = 'n', long, help_heading = "Output")]
     pub(crate) dry_run: bool,
+    /// Show what --sharing would open on another CPU model
+    ///
+    /// Only with --sharing --dry-run.
+    #[arg(long = "as", value_name = "CPU", value_parser = one_of(known_cpus()), help_heading = "Output")]
+    pub(crate) as_cpu: Option<&'static KnownCpu>,
 
     /// Command to run while recording
     #[arg(trailing_var_arg = true, value_name = "CMD")]

@@ -49,7 +49,8 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<Exit> {
     if plan.show_attributes || plan.dry_run {
         let preview = pmuscope_recorder::preview(&plan.options, &machine)
             .map_err(|error| refused(&error, has_command))?;
-        say!("{}", escape_lines(&print::preview(&preview)).trim_end());
+        let text = print::preview(&preview, &plan.population, plan.as_cpu);
+        say!("{}", escape_lines(&text).trim_end());
     }
     if plan.dry_run {
         return Ok(Exit::Done);

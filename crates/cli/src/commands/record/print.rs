@@ -4,15 +4,27 @@ use std::fmt::Write as _;
 
 use pmuscope_abi::event_type;
 use pmuscope_console::say::is_verbose;
-use pmuscope_events::describe;
+use pmuscope_events::{KnownCpu, describe};
 use pmuscope_perfdata::info::RecordingInfo;
 use pmuscope_perfdata::strobe::{CpuHealth, StrobeInfo};
 use pmuscope_recorder::{EndReason, Preview, RecordOptions, SIDEBAND, Summary};
 use pmuscope_report::{length_text, number, too_short_text};
 
-/// Each attribute and reader, in perf's words.
-pub(super) fn preview(preview: &Preview) -> String {
+/// Each attribute and reader, in perf's words; with `--sharing`, of which accesses samples are.
+pub(super) fn preview(
+    preview: &Preview,
+    population: &[String],
+    as_cpu: Option<&KnownCpu>,
+) -> String {
     let mut out = String::new();
+    if let Some(cpu) = as_cpu {
+        let _ = writeln!(
+            out,
+            "note: as on {} ({}): its events, and types as one such machine numbers them; all other fields are those of \
+             this kernel",
+            cpu.name, cpu.title
+        );
+    }
     for request in &preview.requests {
         let group =
             request.leader.map_or_else(String::new, |leader| format!(", member of group {leader}"));
@@ -21,9 +33,17 @@ pub(super) fn preview(preview: &Preview) -> String {
         for (name, value) in describe(&request.attr) {
             let _ = writeln!(out, "  {name:<30} {value}");
         }
+        if request.max_precise {
+            let _ = writeln!(out, "  {:<30} 3, or the highest that opens", "precise_ip");
+        }
     }
-    for (number, rings) in preview.readers.iter().enumerate() {
+    // Ring buffers are of this machine's CPUs.
+    for (number, rings) in preview.readers.iter().enumerate().filter(|_| as_cpu.is_none()) {
         let _ = writeln!(out, "reader {number}: rings of CPUs {rings}");
+    }
+    if !population.is_empty() {
+        let _ = writeln!(out, "samples are of:");
+        population.iter().for_each(|sentence| out.push_str(&format!("  {sentence}\n")));
     }
     out
 }

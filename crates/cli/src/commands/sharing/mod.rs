@@ -50,6 +50,7 @@ const HEAD: LoadRequest = LoadRequest {
   pmuscope sharing perf.data           of a file of perf c2c record or perf mem record
   pmuscope sharing --limit 5 --offsets 5
   pmuscope sharing --by field          which fields of which variables
+  pmuscope sharing --physical          memory that processes share is one (record --phys-data)
   pmuscope sharing -o sharing.html     a page with every line by offset
   pmuscope sharing --json              offsets, code, threads and CPUs of each line
   pmuscope sharing --watch 1           count reads and writes of the first line's words, in its process
@@ -60,7 +61,7 @@ pub(crate) struct Args {
     input: InputArgs,
     #[command(flatten)]
     output: OutputArgs<SharingFormats>,
-    /// Group contended loads by line, function, field or thread
+    /// Group contended loads by line, function, field, thread or node
     #[arg(long, value_name = "WHAT", default_value = "line", value_parser = one_of(GROUPS))]
     by: SharingBy,
     /// Set the bytes of a cache line, a power of two
@@ -68,6 +69,11 @@ pub(crate) struct Args {
     /// 128 shows what CPUs do that fetch lines in pairs.
     #[arg(long, value_name = "N", default_value_t = LINE_BYTES, value_parser = clap::value_parser!(u32).range(16..=4096))]
     line_size: u32,
+    /// Take lines by physical address (record --phys-data)
+    ///
+    /// Memory that processes share is one then, also without a file: shmget, MAP_ANONYMOUS|MAP_SHARED.
+    #[arg(long)]
+    physical: bool,
     /// Show at most N rows, or "all" [default: 20]
     ///
     /// 200 in HTML, all in other forms.
@@ -96,20 +102,21 @@ pub(super) fn read(
     filter: Filter,
     symbolizer: &mut Symbolizer,
 ) -> anyhow::Result<SharedLines> {
-    read_lines((recording, path), (LINE_BYTES, 0.0), filter, symbolizer)
+    let (threads, pieces) = (available_threads(), Pieces::default());
+    let line_bytes = LINE_BYTES;
+    let options =
+        Options { filter, line_bytes, physical: false, least_share: 0.0, threads, pieces };
+    read_lines((recording, path), &options, symbolizer)
 }
 
 fn read_lines(
     (recording, path): (&RecordingFile, &Path),
-    (line_bytes, least_share): (u32, f64),
-    filter: Filter,
+    options: &Options,
     symbolizer: &mut Symbolizer,
 ) -> anyhow::Result<SharedLines> {
-    let (threads, pieces) = (available_threads(), Pieces::default());
-    let options = Options { filter, line_bytes, least_share, threads, pieces };
     let running = symbolizer.running_kernel();
     let shown = Shown::new(recording.reader()?.progress(), path);
-    let found = SharedLines::read(recording, &options, &running, symbolizer);
+    let found = SharedLines::read(recording, options, &running, symbolizer);
     drop(shown);
     found.map_err(|error| match error {
         SharingError::Read(error) => error.into(),
@@ -118,11 +125,12 @@ fn read_lines(
 }
 
 /// Values of `--by`.
-const GROUPS: [(&str, &str, SharingBy); 4] = [
+const GROUPS: [(&str, &str, SharingBy); 5] = [
     ("line", "Cache lines, the largest by offset", SharingBy::Line),
     ("function", "Functions that access them", SharingBy::Function),
     ("field", "Variables and their fields", SharingBy::Field),
     ("thread", "Threads", SharingBy::Thread),
+    ("node", "NUMA nodes of the CPUs that access them", SharingBy::Node),
 ];
 
 pmuscope_console::forms!(SharingFormats: Text Json Csv Tsv Html, "pmuscope/sharing/1");
@@ -141,8 +149,15 @@ impl Args {
         filter: Filter,
         symbolizer: &mut Symbolizer,
     ) -> anyhow::Result<SharedLines> {
-        let least_share = self.percent_limit / 100.0;
-        read_lines((recording, path), (self.line_size, least_share), filter, symbolizer)
+        let options = Options {
+            filter,
+            line_bytes: self.line_size,
+            physical: self.physical,
+            least_share: self.percent_limit / 100.0,
+            threads: available_threads(),
+            pieces: Pieces::default(),
+        };
+        read_lines((recording, path), &options, symbolizer)
     }
 
     fn limits(&self, format: Format) -> (RowLimits, usize) {
