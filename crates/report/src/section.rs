@@ -42,6 +42,8 @@ pub(crate) enum Body<'a> {
     Sheet(Sheet<'a>),
     /// A sentence.
     Line(String),
+    /// Lines that are shown as they are. Foreign text in them is escaped.
+    Listing(String),
     /// A picture, on pages only; its numbers are elsewhere, too.
     Picture(Markup),
     /// What the colors of a table stand for, on pages only.
@@ -116,6 +118,14 @@ impl<'a> Section<'a> {
         }
     }
 
+    /// Lines that are shown as they are, where there are any.
+    pub(crate) fn listing(self, lines: Option<String>) -> Self {
+        match lines {
+            Some(lines) => self.with(Body::Listing(lines)),
+            None => self,
+        }
+    }
+
     /// A picture, where there is one.
     pub(crate) fn picture(self, picture: Option<Markup>) -> Self {
         match picture {
@@ -155,6 +165,7 @@ impl<'a> Section<'a> {
             match body {
                 Body::Sheet(sheet) => out.push_str(&sheet.text(style)),
                 Body::Line(line) => push_wrapped(out, line, style),
+                Body::Listing(lines) => out.push_str(&format!("{}\n", style.text(lines))),
                 Body::Gap => out.push('\n'),
                 Body::Part(part) if !part.is_for_pages => {
                     let has_table = part.bodies.iter().any(|body| matches!(body, Body::Sheet(_)));
@@ -191,6 +202,7 @@ impl<'a> Section<'a> {
                     @match body {
                         Body::Sheet(sheet) => (sheet.html()),
                         Body::Line(line) => p { (line) },
+                        Body::Listing(lines) => div class="wide" { pre { (lines) } },
                         Body::Picture(picture) => div class="wide" { (picture) },
                         Body::Legend(legend) => (crate::html::legend(legend)),
                         Body::Gap => {},

@@ -290,6 +290,17 @@ impl Symbolizer {
         objects::with_fields(&self.sources, module, addresses)
     }
 
+    /// For each group of addresses of `module`: the innermost structure or array of a variable that has all of them, with
+    /// its layout. `None` where they are of several variables, or debug information does not have it.
+    #[must_use]
+    pub fn part_layouts(
+        &self,
+        module: &Module<'_>,
+        groups: &[Vec<u64>],
+    ) -> Vec<Option<definitions::PartLayout>> {
+        objects::parts(&self.sources, module, groups)
+    }
+
     /// The lines of the source file at `path`, below the root of [`Sources::symfs`] if it is there.
     /// Foreign text; bytes that are no UTF-8 are replaced.
     ///

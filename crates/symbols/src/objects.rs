@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::definitions::{Definitions, FieldAt};
+use crate::definitions::{Definitions, FieldAt, PartLayout};
 use crate::demangle::Demangler;
 use crate::image::Image;
 use crate::kallsyms::Kallsyms;
@@ -60,6 +60,40 @@ pub(crate) fn named(
         }
     }
     without_start(found)
+}
+
+/// For each group of addresses the variable that has them all, if one has, and its innermost part that does.
+pub(crate) fn parts(
+    sources: &Sources,
+    module: &Module<'_>,
+    groups: &[Vec<u64>],
+) -> Vec<Option<PartLayout>> {
+    let mut out = vec![None; groups.len()];
+    let Module::File { path, build_id } = module else { return out };
+    let addresses: Vec<u64> = groups.iter().flatten().copied().collect();
+    let found = at(sources, module, &addresses);
+    let Ok(definitions) = Definitions::open(sources, path, *build_id) else { return out };
+    let mut by_variable: BTreeMap<(Arc<str>, u64), Vec<(usize, Vec<u64>)>> = BTreeMap::new();
+    let mut rest = &found[..];
+    for (number, group) in groups.iter().enumerate() {
+        let (objects, further) = rest.split_at(group.len());
+        rest = further;
+        let Some(Some((first, start))) = objects.first() else { continue };
+        let one = |object: &PlacedObject| {
+            let (object, _) = object.as_ref().filter(|(_, other)| other == start)?;
+            Some(object.offset)
+        };
+        if let Some(offsets) = objects.iter().map(one).collect() {
+            let of = by_variable.entry((Arc::clone(&first.name), *start)).or_default();
+            of.push((number, offsets));
+        }
+    }
+    for ((name, start), all) in by_variable {
+        let (numbers, offsets): (Vec<usize>, Vec<Vec<u64>>) = all.into_iter().unzip();
+        let layouts = definitions.part_layouts(&name, start, &offsets);
+        numbers.into_iter().zip(layouts).for_each(|(number, layout)| out[number] = layout);
+    }
+    out
 }
 
 /// An object and the address where it begins, as the symbol table has it.

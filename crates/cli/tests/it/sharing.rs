@@ -305,6 +305,19 @@ int main(void) { counters.far[1] = 1; return counters.far[2]; }
 
 /// The mappings that the kernel makes of the part of a program that is written: of the file, and after its end.
 fn mappings(scratch: &Scratch, program: &std::path::Path, base: u64) -> Option<Memory> {
+    let mut memory = mappings_of(scratch, program, base, "counters")?;
+    // After `far`.
+    memory.first += 100_000_u64.next_multiple_of(64);
+    Some(memory)
+}
+
+/// The same, with the first line where a variable begins.
+fn mappings_of(
+    scratch: &Scratch,
+    program: &std::path::Path,
+    base: u64,
+    variable: &str,
+) -> Option<Memory> {
     let said = scratch.run("sh", ["-c", "readelf -lW x; nm x"]);
     let number = |word: &str| u64::from_str_radix(word.trim_start_matches("0x"), 16).unwrap();
     let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
@@ -314,7 +327,7 @@ fn mappings(scratch: &Scratch, program: &std::path::Path, base: u64) -> Option<M
     })?;
     let (offset, start) = (number(&load[1]), number(&load[2]));
     let (in_file, in_memory) = (number(&load[4]), number(&load[5]));
-    let counters = lines().find(|words| words.last().is_some_and(|word| word == "counters"))?;
+    let found = lines().find(|words| words.last().is_some_and(|word| word == variable))?;
     let (from, to) = (start & !0xfff, (start + in_file).next_multiple_of(0x1000));
     let end = (start + in_memory).next_multiple_of(0x1000);
     let file = program.to_str().unwrap().to_owned();
@@ -322,9 +335,7 @@ fn mappings(scratch: &Scratch, program: &std::path::Path, base: u64) -> Option<M
         (base + from, to - from, offset & !0xfff, 99, file),
         (base + to, end - to, 0, 0, "//anon".to_owned()),
     ];
-    // Behind `far`.
-    let first = base + number(&counters[0]) + 100_000_u64.next_multiple_of(64);
-    Some(Memory { pid: PID, first, mappings })
+    Some(Memory { pid: PID, first: base + number(&found[0]), mappings })
 }
 
 #[test]
@@ -391,4 +402,67 @@ fn rows_by_field_are_those_of_sharing(scratch: &Scratch, sharing: &Value) {
     for (name, sums) in of_fields {
         assert_eq!(of_report.get(&name), Some(&sums), "{name}");
     }
+}
+
+/// The example's words as fields of a structure: a counter of all, counters of each thread, a word that one writes next to
+/// one that all read.
+const ADVISED: &str = "
+struct limits { int read, mostly; };
+struct shard {
+    long spare, total; char name[48];
+    long of_thread[8];
+    long writer; char pad[32]; struct limits limits; long rest;
+};
+struct shard shard __attribute__((aligned(64)));
+int main(void) { return shard.of_thread[1]; }
+";
+
+#[test]
+fn a_new_layout_is_shown_where_fields_are_known() {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("x.c"), ADVISED).unwrap();
+    if scratch.run("sh", ["-c", "cc -g -O1 -no-pie -o x x.c"]).code() != 0 {
+        return eprintln!("skipped: no C compiler");
+    }
+    let Some(memory) = mappings_of(&scratch, &scratch.path("x"), 0, "shard") else {
+        return eprintln!("skipped: no readelf and nm");
+    };
+    let program = example(Pmu::Pebs);
+    program.run().write_in(&program, &scratch.path("x.data"), &memory);
+    let said = scratch.pmuscope(["sharing", "x.data", "--offsets", "3"]);
+    let said = said
+        .exits(0)
+        .prints("If shard.total only counts or collects: keep a copy for each thread or CPU")
+        .prints(
+            "Give each element of shard.of_thread[] (long int) its own cache line, alignas(64)",
+        );
+    // Addresses, which stand before it, depend on the linker.
+    let (_, layout) = said.stdout.split_once("Move fields").unwrap();
+    insta::assert_snapshot!(format!("Move fields{}", layout.trim_end()));
+    let found = scratch.pmuscope(["sharing", "x.data", "--json"]);
+    is_documented("sharing", &found.exits(0).stdout);
+    let found = json(&scratch, &[]);
+    let kinds = |line: usize| {
+        let advice = found["lines"][line]["advice"].as_array().unwrap().iter();
+        advice.map(|one| one["kind"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!([kinds(0), kinds(1), kinds(2)], [["copies"], ["pad_elements"], ["rearrange"]]);
+    let of = |line: usize| &found["lines"][line]["advice"][0];
+    let pad = of(1);
+    assert_eq!(
+        (&pad["bytes"], &pad["new_bytes"], &pad["elements"]),
+        (&8.into(), &64.into(), &8.into())
+    );
+    // The structure has the array, too.
+    let share = |of: &Value| of["share"].as_f64().unwrap();
+    let both = share(&found["lines"][1]) + share(&found["lines"][2]);
+    assert!((share(of(2)) - both).abs() < 0.01, "{both}");
+    let fields = of(2)["fields"].as_array().unwrap();
+    let writer = fields.iter().find(|field| field["name"] == "writer").unwrap();
+    let limits = fields.iter().find(|field| field["name"] == "limits").unwrap();
+    let line = |field: &Value| field["new_offset"].as_u64().unwrap() / 64;
+    assert_ne!(line(writer), line(limits));
+    scratch.pmuscope(["sharing", "x.data", "-o", "x.html"]).exits(0);
+    let page = std::fs::read_to_string(scratch.path("x.html")).unwrap();
+    assert!(page.contains("--- cache line 1 ---"), "{page}");
 }

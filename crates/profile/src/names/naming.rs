@@ -218,16 +218,16 @@ impl<'a> Recorded<'a> {
     }
 }
 
-/// What `find` knows of data at addresses of all modules, as many as there are addresses.
-pub(crate) fn objects<T: Clone>(
+/// What `find` knows of data at addresses of all modules, or at groups of addresses, as many as there are of these.
+pub(crate) fn objects<A, T: Clone>(
     state: &Sideband,
-    addresses: &[Vec<u64>],
+    addresses: &[Vec<A>],
     metadata: &Metadata,
     kernel: KernelMatch,
-    find: impl Fn(&Module<'_>, &[u64]) -> Vec<Option<T>>,
+    find: impl Fn(&Module<'_>, &[A]) -> Vec<Option<T>>,
 ) -> Vec<Vec<Option<T>>> {
     let ids = file_ids(metadata);
-    let one = |(module, addresses): (&ModuleKey, &Vec<u64>)| {
+    let one = |(module, addresses): (&ModuleKey, &Vec<A>)| {
         let build_id = build_id(module, &ids);
         // Kernel addresses mean something only while it runs.
         let known = module.kind != ModuleKind::Kernel || kernel.state().is_none();

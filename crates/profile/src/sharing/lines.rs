@@ -8,9 +8,11 @@ use std::sync::Arc;
 
 use pmuscope_perfdata::reader::Metadata;
 use pmuscope_stats::{Interval, Shares};
+use pmuscope_symbols::definitions::PartLayout;
 use pmuscope_symbols::{DataObject, KernelIdentity, Module, Symbolizer};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::advice::{LineUses, PartQuery, advise, queries};
 use super::detail::{AccessKey, LineDetails, LineMemory, NO_CPU};
 use super::diff::per_second;
 use super::key::{LineSpace, is_of_kernel};
@@ -87,10 +89,16 @@ pub(super) fn lines(
         lines.push(line);
     }
     let memory: Vec<LineMemory> = found.memory.iter().flatten().copied().collect();
-    naming.objects(&memory, &mut lines);
+    let firsts = naming.objects(&memory, &mut lines);
+    let mut of_words = Vec::with_capacity(lines.len());
     for (line, uses) in lines.iter_mut().zip(&uses) {
-        (line.verdict, line.pairs) = judged(line, uses);
+        let words;
+        (line.verdict, line.pairs, words) = judged(line, uses);
+        of_words.push(words);
     }
+    let parts = naming.parts(&firsts, queries(&lines, &of_words, MOST_WITH_FIELDS));
+    let has_cost = ranked.memory.sums.cost > 0;
+    advise(&mut lines, &of_words, &parts, (line_bytes, has_cost));
     let (memory, further_lines) = (ranked.memory, ranked.further);
     let cost_per_s = of_blocks(found.totals.get(..blocks), &memory.sums);
     SharedLines {
@@ -153,6 +161,7 @@ fn of_cells(cells: &[(AccessKey, ClassSums)], of_place: &[u32]) -> (SharedLine, 
         pairs: Vec::new(),
         threads: Vec::new(),
         cpus: Vec::new(),
+        advice: Vec::new(),
     };
     let mut threads: BTreeMap<u32, AccessSums> = BTreeMap::new();
     let mut cpus: BTreeMap<u32, AccessSums> = BTreeMap::new();
@@ -184,6 +193,7 @@ fn of_cells(cells: &[(AccessKey, ClassSums)], of_place: &[u32]) -> (SharedLine, 
                     offset,
                     object: None,
                     field: None,
+                    within: None,
                     word: offset,
                     sums: *sums,
                     contended_p90: None,
@@ -209,17 +219,18 @@ fn of_cells(cells: &[(AccessKey, ClassSums)], of_place: &[u32]) -> (SharedLine, 
 }
 
 /// The verdict on a line, and who writes what others wait for, once its words are known.
-fn judged(line: &SharedLine, uses: &WordUses) -> (LineVerdict, Vec<LinePair>) {
+fn judged(line: &SharedLine, uses: &WordUses) -> (LineVerdict, Vec<LinePair>, LineUses) {
     let word = |offset: u32| {
         let found = line.offsets.iter().find(|one| one.offset == offset);
         found.map_or(offset, |one| one.word)
     };
-    let mut of_words: BTreeMap<(u32, u32), WordUse> = BTreeMap::new();
+    let mut of_words: BTreeMap<(u32, u32), (WordUse, u64)> = BTreeMap::new();
     let mut of_code: BTreeMap<(u32, u32, u32), CodeUse> = BTreeMap::new();
     for (&(offset, site, thread), sums) in uses {
         let word = word(offset);
         let (contended, cost, writes) = (sums.contended(), sums.cost, sums.writes());
-        let one = of_words.entry((word, thread)).or_default();
+        let (one, accesses) = of_words.entry((word, thread)).or_default();
+        *accesses += sums.loads() + sums.stores();
         let (all, of_cost) = (one.contended + contended, one.cost.saturating_add(cost));
         *one = WordUse { word, thread, contended: all, cost: of_cost, writes: one.writes + writes };
         let one = of_code.entry((word, site, thread)).or_default();
@@ -227,8 +238,9 @@ fn judged(line: &SharedLine, uses: &WordUses) -> (LineVerdict, Vec<LinePair>) {
         let writes = one.writes + writes;
         *one = CodeUse { word, site, thread, contended: all, cost: of_cost, writes };
     }
-    let words: Vec<WordUse> = of_words.into_values().collect();
-    (judge(&words), pairs(&of_code.into_values().collect::<Vec<_>>()))
+    let words: LineUses = of_words.into_values().collect();
+    let verdict = judge(&words.iter().map(|one| one.0).collect::<Vec<_>>());
+    (verdict, pairs(&of_code.into_values().collect::<Vec<_>>()), words)
 }
 
 impl LineNaming<'_> {
@@ -276,8 +288,12 @@ impl LineNaming<'_> {
         (names.into_iter().map(thread).collect(), of_task)
     }
 
-    /// Names the memory of lines and the variables at their offsets.
-    fn objects(&mut self, memory: &[LineMemory], lines: &mut [SharedLine]) {
+    /// Names the memory of lines and the variables at their offsets. Where the first bytes of lines are in files.
+    fn objects(
+        &mut self,
+        memory: &[LineMemory],
+        lines: &mut [SharedLine],
+    ) -> Vec<Option<ModuleAddress>> {
         // By module: where the data of its file end.
         let mut ends: FxHashMap<u32, Option<u64>> = FxHashMap::default();
         let mut firsts: Vec<Option<ModuleAddress>> = Vec::with_capacity(lines.len());
@@ -308,6 +324,37 @@ impl LineNaming<'_> {
             let object = |name| DataObject { name, offset: 0, field: None };
             names.map(|name| name.map(object)).collect()
         });
+        // These have no place in their variables.
+        far.iter_mut().flat_map(|line| &mut line.offsets).for_each(|offset| offset.within = None);
+        firsts
+    }
+
+    /// Layouts of the parts of variables that advice is asked for; `firsts` are the places of the lines' first bytes.
+    fn parts(
+        &self,
+        firsts: &[Option<ModuleAddress>],
+        queries: Vec<PartQuery>,
+    ) -> Vec<(PartQuery, Option<PartLayout>)> {
+        let mut groups: Vec<Vec<Vec<u64>>> = vec![Vec::new(); self.state.modules.list().len()];
+        let mut places = Vec::with_capacity(queries.len());
+        for query in &queries {
+            let first = firsts.get(query.line).copied().flatten();
+            places.push(first.map(|first| {
+                let group = &mut groups[first.module as usize];
+                let offsets = query.offsets.iter().map(|offset| first.address + u64::from(*offset));
+                group.push(offsets.collect());
+                (first.module as usize, group.len() - 1)
+            }));
+        }
+        let kernel = self.state.kernel_identity(self.metadata).compare(self.running);
+        let find =
+            |module: &Module<'_>, groups: &[Vec<u64>]| self.symbolizer.part_layouts(module, groups);
+        let found = objects(self.state, &groups, self.metadata, kernel, find);
+        let layout = |place: Option<(usize, usize)>| {
+            let (module, at) = place?;
+            found[module].get(at)?.clone()
+        };
+        queries.into_iter().zip(places).map(|(query, place)| (query, layout(place))).collect()
     }
 
     /// Names what is at the offsets of lines; `firsts` are the places of their first bytes.
@@ -334,6 +381,7 @@ impl LineNaming<'_> {
                 let object = number.ok().and_then(|at| found[module][at].as_ref());
                 let Some(DataObject { name, offset: into, field }) = object else { continue };
                 offset.object = Some(Arc::clone(name));
+                offset.within = Some(*into);
                 let Some(field) = field.as_ref().filter(|field| !field.is_padding) else {
                     continue;
                 };

@@ -14,6 +14,8 @@
 //! A number of samples depends on what the PMU samples: PEBS loads that took longer than a limit, and stores by another
 //! event; IBS and SPE all operations. Shares are of loads that could have been sampled.
 
+mod advice;
+mod arrange;
 mod detail;
 mod diff;
 mod key;
@@ -47,8 +49,11 @@ use detail::{Detailing, LineDetails};
 use key::{LineFinder, LineKey, SharedFiles};
 use ranking::{AccessReader, LineCost, Ranking};
 
+pub use advice::{AdvisedObject, LineAdvice, NodePlacement, SharingAdvice};
+pub use arrange::{Arrangement, PlacedField};
 pub use diff::{SharingChange, SharingDiff};
 pub use pairs::LinePair;
+pub use pmuscope_symbols::definitions::{ArrayLayout, FieldRole, LayoutField, TypeLayout};
 pub use ranking::SampledMemory;
 pub use sums::AccessSums;
 pub use verdict::LineVerdict;
@@ -168,6 +173,8 @@ pub struct SharedLine {
     pub threads: Vec<(u32, AccessSums)>,
     /// CPUs with their accesses, in order; `None`: samples that do not say it.
     pub cpus: Vec<(Option<u32>, AccessSums)>,
+    /// What can be done about it, the most important first.
+    pub advice: Vec<LineAdvice>,
 }
 
 /// A line in an address space.
@@ -189,6 +196,8 @@ pub struct LineOffset {
     /// The field of the variable, as `.head` or `[3].next` after its name; `None` where debug information does not
     /// have it, and for the whole variable. Foreign text.
     pub field: Option<Arc<str>>,
+    /// How far into the variable it is, bytes; `None` where that is not known, as of the kernel's.
+    pub within: Option<u64>,
     /// Where the word begins that the offset is in, for the verdict: the field, or the offset itself.
     pub word: u32,
     /// Accesses.

@@ -23,6 +23,8 @@ pub struct AccessSums {
     pub contended_weight: u64,
     /// The same, each times its period: an estimate for all loads that could have been sampled.
     pub cost: u64,
+    /// The part of it of loads that found their line in a cache of another node.
+    pub remote_cost: u64,
 }
 
 /// One sampled access.
@@ -52,6 +54,7 @@ impl ClassSums {
         self.with_weight = self.with_weight.saturating_add(other.with_weight);
         self.weight = self.weight.saturating_add(other.weight);
         self.cost = self.cost.saturating_add(other.cost);
+        self.remote_cost = self.remote_cost.saturating_add(other.remote_cost);
     }
 }
 
@@ -109,6 +112,28 @@ impl AccessSums {
             self.contended_weight = self.contended_weight.saturating_add(weight);
             self.cost = self.cost.saturating_add(cost);
         }
+        if matches!(class, AccessClass::LoadRemoteHitm | AccessClass::LoadRemotePeer) {
+            self.remote_cost = self.remote_cost.saturating_add(cost);
+        }
+    }
+
+    /// Contended loads that found their line in a cache of another node.
+    #[must_use]
+    pub fn remote(&self) -> u64 {
+        self.of_class(AccessClass::LoadRemoteHitm) + self.of_class(AccessClass::LoadRemotePeer)
+    }
+
+    /// Loads: all, contended ones and those of them from another node; what the latter two cost.
+    #[cfg(test)]
+    pub(super) fn made(
+        [loads, contended, remote]: [u64; 3],
+        [cost, remote_cost]: [u64; 2],
+    ) -> Self {
+        let mut sums = Self { cost, remote_cost, ..Self::default() };
+        sums.by_class[AccessClass::LoadL1 as usize] = loads - contended;
+        sums.by_class[AccessClass::LoadLocalHitm as usize] = contended - remote;
+        sums.by_class[AccessClass::LoadRemoteHitm as usize] = remote;
+        sums
     }
 
     /// Adds others.

@@ -11,6 +11,8 @@
 //! ```
 //! Where both may be the reason, that is true sharing: a gain from another layout is an upper bound all the same.
 
+use std::collections::BTreeMap;
+
 use pmuscope_stats::{Interval, LEVEL, normal_quantile};
 
 use crate::hits::SharingVerdict;
@@ -49,23 +51,31 @@ pub struct LineVerdict {
     pub sees_writes: bool,
 }
 
-/// Judges a line by who did what with its words.
-pub(super) fn judge(uses: &[WordUse]) -> LineVerdict {
+/// Uses by threads that count, and whether each counts as a write.
+pub(super) fn counted(uses: &[WordUse]) -> Vec<(&WordUse, bool)> {
     let weight = |one: &WordUse| one.contended + one.writes;
     let all: u64 = uses.iter().map(weight).sum();
-    let of_thread =
-        |thread: u32| -> u64 { uses.iter().filter(|one| one.thread == thread).map(weight).sum() };
-    let counts = |one: &&WordUse| of_thread(one.thread) as f64 >= SLIGHT * all as f64;
+    let mut by_thread: BTreeMap<u32, u64> = BTreeMap::new();
+    uses.iter().for_each(|one| *by_thread.entry(one.thread).or_default() += weight(one));
+    let counts = |one: &&WordUse| by_thread[&one.thread] as f64 >= SLIGHT * all as f64;
     let uses: Vec<&WordUse> = uses.iter().filter(counts).collect();
     let writes: u64 = uses.iter().map(|one| one.writes).sum();
-    let sees_writes = writes > 0;
-    let is_writer = |one: &WordUse| match sees_writes {
-        true => one.writes as f64 >= (SLIGHT * writes as f64).max(1.0),
-        false => one.contended > 0,
+    let is_writer = |one: &WordUse| match writes {
+        0 => one.contended > 0,
+        writes => one.writes as f64 >= (SLIGHT * writes as f64).max(1.0),
     };
+    uses.into_iter().map(|one| (one, is_writer(one))).collect()
+}
+
+/// Judges a line by who did what with its words.
+pub(super) fn judge(uses: &[WordUse]) -> LineVerdict {
+    let all: u64 = uses.iter().map(|one| one.contended + one.writes).sum();
+    let counted = counted(uses);
+    let uses: Vec<&WordUse> = counted.iter().map(|one| one.0).collect();
+    let sees_writes = uses.iter().any(|one| one.writes > 0);
     let others_write = |of: &WordUse| {
-        let mut others = uses.iter().filter(|one| one.word == of.word && one.thread != of.thread);
-        others.any(|one| is_writer(one))
+        let is_other = |one: &WordUse| one.word == of.word && one.thread != of.thread;
+        counted.iter().any(|(one, is_writer)| *is_writer && is_other(one))
     };
     let contended: u64 = uses.iter().map(|one| one.contended).sum();
     let mut of_false = (0, 0_u64);

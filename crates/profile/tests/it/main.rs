@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)] // clippy takes helpers of a test binary for no tests
 
+mod advice;
 mod corpus;
 mod counts;
 mod exports;

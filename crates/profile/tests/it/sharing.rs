@@ -28,6 +28,15 @@ fn try_read(
     SharedLines::read(&recording, &options, &KernelIdentity::default(), &mut symbolizer)
 }
 
+/// All lines of a recording.
+pub(crate) fn read_all(path: &Path) -> SharedLines {
+    read(path, 2, Pieces::default())
+}
+
+pub(crate) fn random_pmu(random: &mut fastrand::Rng) -> Pmu {
+    [Pmu::Pebs, Pmu::Ibs, Pmu::Spe][random.usize(..3)]
+}
+
 fn simulated(program: &Program) -> (Simulation, SharedLines) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("x.data");

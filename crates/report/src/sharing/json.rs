@@ -1,8 +1,11 @@
 //! The same for programs: the result of `pmuscope/sharing/1`.
 
-use pmuscope_profile::sharing::SharedLine;
+use pmuscope_profile::sharing::{
+    AdvisedObject, Arrangement, PlacedField, SharedLine, SharingAdvice,
+};
 use serde::Serialize;
 
+use super::advice::{self, Advised};
 use super::groups::{groups, sheet};
 use super::{SharingBy, SharingView, sheets, words};
 use crate::recording::Head;
@@ -42,6 +45,115 @@ struct LineOut<'a> {
     rows: Sheet<'a>,
     pairs: Sheet<'a>,
     threads: Sheet<'a>,
+    advice: Vec<AdviceOut<'a>>,
+}
+
+/// What can be done.
+#[derive(Debug, Serialize)]
+struct AdviceOut<'a> {
+    kind: &'static str,
+    text: String,
+    cost: Option<u64>,
+    share: Option<f64>,
+    node: Option<u32>,
+    words: &'a [u32],
+    variables: Vec<&'a str>,
+    object: Option<String>,
+    r#type: Option<&'a str>,
+    bytes: Option<u64>,
+    new_bytes: Option<u64>,
+    elements: Option<u64>,
+    fields: Vec<FieldOut<'a>>,
+}
+
+/// A field of a new layout.
+#[derive(Debug, Serialize)]
+struct FieldOut<'a> {
+    name: &'a str,
+    r#type: &'a str,
+    offset: u64,
+    new_offset: u64,
+    bytes: u64,
+    new_bytes: u64,
+    align: u64,
+    first_bit: Option<u64>,
+    bits: Option<u64>,
+    begins_line: bool,
+    is_measured: bool,
+    writers: Vec<serde_json::Value>,
+    readers: Vec<serde_json::Value>,
+}
+
+impl<'a> AdviceOut<'a> {
+    fn new(view: &SharingView<'a>, line: &SharedLine, one: &Advised<'a>) -> Self {
+        let mut out = Self {
+            kind: one.word(),
+            text: one.text(view, line),
+            cost: one.cost(),
+            share: one.share(view),
+            node: None,
+            words: &[],
+            variables: Vec::new(),
+            object: None,
+            r#type: None,
+            bytes: None,
+            new_bytes: None,
+            elements: None,
+            fields: Vec::new(),
+        };
+        match one {
+            Advised::Node(node) => out.node = Some(node.node),
+            Advised::Layout(one) => match &one.advice {
+                SharingAdvice::Rearrange { object, arrangement } => {
+                    out.of_object(object, arrangement.bytes);
+                    out.fields = fields(view, object, arrangement);
+                }
+                SharingAdvice::PadElements { object, stride } => out.of_object(object, *stride),
+                SharingAdvice::Separate(names) => {
+                    out.variables = names.iter().map(|name| &**name).collect();
+                }
+                SharingAdvice::Copies(words) | SharingAdvice::Batch(words) => out.words = words,
+                _ => {}
+            },
+        }
+        out
+    }
+
+    fn of_object(&mut self, object: &'a AdvisedObject, new_bytes: u64) {
+        self.object = Some(format!("{}{}", object.variable, object.path));
+        self.r#type = Some(&object.layout.name);
+        self.bytes = Some(object.layout.bytes);
+        self.new_bytes = Some(new_bytes);
+        self.elements = object.repeated.and_then(|(_, length)| length);
+    }
+}
+
+fn fields<'a>(
+    view: &SharingView<'a>,
+    object: &'a AdvisedObject,
+    new: &'a Arrangement,
+) -> Vec<FieldOut<'a>> {
+    let thread = |at: &u32| view.found.threads.get(*at as usize).map(sheets::thread_json);
+    let threads = |of: &[u32]| of.iter().filter_map(thread).collect();
+    let field = |placed: &'a PlacedField| {
+        let field = object.layout.fields.get(placed.field)?;
+        Some(FieldOut {
+            name: &field.name,
+            r#type: &field.type_name,
+            offset: field.offset,
+            new_offset: placed.offset,
+            bytes: field.bytes,
+            new_bytes: placed.bytes,
+            align: field.align,
+            first_bit: field.bits.map(|(first, _)| first),
+            bits: field.bits.map(|(_, width)| width),
+            begins_line: placed.begins_line,
+            is_measured: placed.is_measured,
+            writers: threads(&placed.writers),
+            readers: threads(&placed.readers),
+        })
+    };
+    new.fields.iter().filter_map(field).collect()
 }
 
 impl<'a> SharingReport<'a> {
@@ -54,6 +166,10 @@ impl<'a> SharingReport<'a> {
             rows: sheets::rows(view, line),
             pairs: sheets::pairs(*view, line, usize::MAX),
             threads: sheets::threads(*view, line),
+            advice: advice::of_line(view, line)
+                .iter()
+                .map(|one| AdviceOut::new(view, line, one))
+                .collect(),
         };
         Self {
             recording: Head::new(view.view.profile, view.view.file),

@@ -1,8 +1,10 @@
 //! Shared cache lines: which ones, who accesses which bytes from where, whether that is true or false sharing.
 
+mod advice;
 mod diff;
 mod groups;
 mod json;
+mod listing;
 mod parts;
 mod sheets;
 #[cfg(test)]

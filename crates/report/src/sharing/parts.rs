@@ -3,9 +3,10 @@
 use pmuscope_profile::hits::SharingVerdict;
 use pmuscope_profile::sharing::SharedLine;
 
+use super::advice::{self, Advised};
 use super::groups::{self, SharingGroup};
 use super::{SharingView, sheets, words};
-use crate::section::Section;
+use crate::section::{Body, Section};
 use crate::watch::{consequence, verdict};
 
 impl<'a> SharingView<'a> {
@@ -51,16 +52,34 @@ fn line_part<'a>(view: SharingView<'a>, at: usize, line: &'a SharedLine) -> Sect
         verdict(of)
     );
     let is_bad = matches!(of, SharingVerdict::FalseSharing | SharingVerdict::Both);
-    Section::new(if at == 0 { "offsets" } else { "" }, title)
+    let advised = advice::of_line(&view, line);
+    let bound = match advised.iter().any(advice::is_of_false_sharing) {
+        true => None,
+        false => words::bound(&view, line),
+    };
+    let part = Section::new(if at == 0 { "offsets" } else { "" }, title)
         .linked_as("Lines by offset")
         .which_worries(is_bad)
         .line(Some(words::evidence(&view, line)))
         .line(Some(consequence(of).to_owned()))
-        .line(words::bound(&view, line))
+        .line(bound)
         .sheet(sheets::rows(&view, line))
         .part(
             Section::new("", "Loads and the writes they waited for")
                 .about("An estimate: loads are divided among the sampled writes of other threads.")
                 .sheet(sheets::pairs(view, line, view.pairs).all_with("--json")),
-        )
+        );
+    with_advice(part, view, line, &advised)
+}
+
+fn with_advice<'a>(
+    part: Section<'a>,
+    view: SharingView<'a>,
+    line: &'a SharedLine,
+    advised: &[Advised<'_>],
+) -> Section<'a> {
+    let part = if advised.is_empty() { part } else { part.with(Body::Gap) };
+    advised
+        .iter()
+        .fold(part, |part, one| part.line(Some(one.text(&view, line))).listing(one.listing(&view)))
 }

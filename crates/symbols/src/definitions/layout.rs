@@ -163,10 +163,21 @@ fn joined(mut parts: Vec<StructMember>) -> Vec<StructMember> {
     vec![StructMember { name, offset, bytes, kind: None, is_bits: true }]
 }
 
-/// First byte and number of bytes that a bit-field touches; `None` where it is none. DWARF 4 and 5 count bits from the
-/// beginning of the structure, or of `offset`; earlier ones from the end of a unit of `size` bytes, the most significant
-/// bit first (on little-endian machines, which is all that is read here).
+/// First byte and number of bytes that a bit-field touches; `None` where it is none.
 fn bits(entry: &DieEntry<'_>, offset: u64, size: Option<u64>) -> Option<(u64, u64)> {
+    let (first, width) = bit_range(entry, offset, size)?;
+    let end = first.checked_add(width)?;
+    Some((first / 8, end.div_ceil(8) - first / 8))
+}
+
+/// First bit, from the beginning of the structure, and number of bits of a bit-field; `None` where it is none. DWARF 4
+/// and 5 count bits from the beginning of the structure, or of `offset`; earlier ones from the end of a unit of `size`
+/// bytes, the most significant bit first (on little-endian machines, which is all that is read here).
+pub(super) fn bit_range(
+    entry: &DieEntry<'_>,
+    offset: u64,
+    size: Option<u64>,
+) -> Option<(u64, u64)> {
     let number = |name| entry.attr_value(name).and_then(|value| signed(&value));
     let width = number(constants::DW_AT_bit_size).filter(|&width| width > 0)?;
     let first = match number(constants::DW_AT_data_bit_offset) {
@@ -174,11 +185,12 @@ fn bits(entry: &DieEntry<'_>, offset: u64, size: Option<u64>) -> Option<(u64, u6
         None => {
             let unit = number(constants::DW_AT_byte_size).or(size.map(|size| size as i64))?;
             let from_end = number(constants::DW_AT_bit_offset).unwrap_or(0);
-            (offset as i64).checked_mul(8)? + unit.checked_mul(8)? - from_end - width
+            let end = (offset as i64).checked_mul(8)?.checked_add(unit.checked_mul(8)?)?;
+            end.checked_sub(from_end)?.checked_sub(width)?
         }
     };
-    let (first, end) = (u64::try_from(first).ok()?, u64::try_from(first + width).ok()?);
-    Some((first / 8, end.div_ceil(8) - first / 8))
+    first.checked_add(width)?;
+    Some((u64::try_from(first).ok()?, u64::try_from(width).ok()?))
 }
 
 fn signed<R: addr2line::gimli::Reader>(value: &AttributeValue<R>) -> Option<i64> {

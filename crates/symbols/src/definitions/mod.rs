@@ -25,6 +25,7 @@ mod location;
 mod names;
 mod scan;
 mod tables;
+mod type_layout;
 mod typed;
 mod types;
 mod units;
@@ -36,6 +37,9 @@ pub use error::DefinitionError;
 pub use expression::{Expression, ExpressionError};
 pub use kernel::{KernelNameError, KernelSymbol, kernel_symbols};
 pub use layout::FieldAt;
+pub use type_layout::{
+    ArrayLayout, FieldRole, LayoutField, LayoutKind, PartLayout, Repeated, TypeLayout,
+};
 
 use object::read::Object as _;
 
@@ -238,6 +242,37 @@ impl Definitions {
     pub fn objects(&self, addresses: &[u64]) -> Vec<Option<DataObject>> {
         let others = self.separate.as_deref().or(self.mini.as_ref());
         objects::named(self, objects::in_tables(&self.image, others, addresses))
+    }
+
+    /// For each of `parts`, which are offsets in the variable `name` at `address`: the innermost structure or array of it
+    /// that has all of them. `None` where debug information does not have it.
+    #[must_use]
+    pub fn part_layouts(
+        &self,
+        name: &str,
+        address: u64,
+        parts: &[Vec<u64>],
+    ) -> Vec<Option<PartLayout>> {
+        let expression = name.parse::<Expression>().ok().filter(Expression::is_name);
+        let found = expression.zip(self.debug()).and_then(|(expression, debug)| {
+            typed::part_layouts(self, debug, (&expression, address), parts)
+        });
+        found.unwrap_or_else(|| vec![None; parts.len()])
+    }
+
+    /// The members of the structure, class or union `name`, with its namespaces: `site::queue`, `struct queue`. `None` if
+    /// debug information does not have it.
+    #[must_use]
+    pub fn type_layout(&self, name: &str) -> Option<TypeLayout> {
+        let words = ["struct ", "class ", "union "];
+        let bare = words.iter().find_map(|word| name.strip_prefix(word)).unwrap_or(name);
+        let expression = bare.parse::<Expression>().ok().filter(Expression::is_name)?;
+        typed::type_layout(self, self.debug()?, &expression)
+    }
+
+    /// Whether it is a program for 32-bit x86.
+    fn is_i386(&self) -> bool {
+        self.image.elf().is_ok_and(|elf| elf.architecture() == object::Architecture::I386)
     }
 
     /// The functions called `name`, as the symbol table has them or as they read; several are there

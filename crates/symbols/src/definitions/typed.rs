@@ -10,6 +10,7 @@ use super::location::Location;
 use super::names::{Nearest, few, is_file};
 use super::scan::{self, Candidate, Query, Scanned};
 use super::tables::{self, DefinitionKind};
+use super::type_layout::{LayoutReader, PartLayout, TypeLayout};
 use super::types::Types;
 use super::units::{Damaged, Die, Units};
 use super::{DataPlace, DefinitionError, Definitions, Expression};
@@ -123,21 +124,58 @@ fn with_object<T>(
 pub(super) fn fields(
     of: &Definitions,
     debug: &DebugInfo,
-    (expression, address): (&Expression, u64),
+    variable: (&Expression, u64),
     offsets: &[u64],
 ) -> Option<Vec<Option<FieldAt>>> {
     let units = Units::of(debug.dwarf());
     let complete = Completer { units: &units, threads: of.threads, known: RefCell::default() };
     let types = Types { units: &units };
-    let query = |deep| Query { parts: &expression.name, types: false, deep };
-    let is_there = |one: &&Candidate| one.location == Some(Location::Address(address));
-    let kind = |scanned: Scanned| scanned.found.iter().find(is_there)?.kind;
-    // Within functions last, as that takes longer.
-    let kind = kind(scan::all(&units, query(false), of.threads))
-        .or_else(|| kind(scan::all(&units, query(true), of.threads)))?;
+    let kind = type_of(&units, of.threads, variable)?;
     let finder = FieldFinder { types: &types, complete: &complete };
     let field = |&offset: &u64| finder.find(kind, offset).ok().flatten();
     Some(offsets.iter().map(field).collect())
+}
+
+/// The innermost parts of that variable with these offsets.
+pub(super) fn part_layouts(
+    of: &Definitions,
+    debug: &DebugInfo,
+    variable: (&Expression, u64),
+    parts: &[Vec<u64>],
+) -> Option<Vec<Option<PartLayout>>> {
+    let units = Units::of(debug.dwarf());
+    let complete = Completer { units: &units, threads: of.threads, known: RefCell::default() };
+    let types = Types { units: &units };
+    let kind = type_of(&units, of.threads, variable)?;
+    let reader = LayoutReader::new(&types, &complete, of.is_i386());
+    let part = |offsets: &Vec<u64>| reader.part(kind, offsets).ok().flatten();
+    Some(parts.iter().map(part).collect())
+}
+
+/// The layout of the structure, class or union of that name.
+pub(super) fn type_layout(
+    of: &Definitions,
+    debug: &DebugInfo,
+    name: &Expression,
+) -> Option<TypeLayout> {
+    let units = Units::of(debug.dwarf());
+    let complete = Completer { units: &units, threads: of.threads, known: RefCell::default() };
+    let types = Types { units: &units };
+    let query = |deep| Query { parts: &name.name, types: true, deep };
+    let whole = |scanned: Scanned| Some(scanned.found.iter().find(|one| !one.declaration)?.die);
+    let die = whole(scan::all(&units, query(false), of.threads))
+        .or_else(|| whole(scan::all(&units, query(true), of.threads)))?;
+    LayoutReader::new(&types, &complete, of.is_i386()).layout(die).ok().flatten()
+}
+
+/// The type of the variable of that name and address.
+fn type_of(units: &Units<'_>, threads: usize, (name, address): (&Expression, u64)) -> Option<Die> {
+    let query = |deep| Query { parts: &name.name, types: false, deep };
+    let is_there = |one: &&Candidate| one.location == Some(Location::Address(address));
+    let kind = |scanned: Scanned| scanned.found.iter().find(is_there)?.kind;
+    // Within functions last, as that takes longer.
+    kind(scan::all(units, query(false), threads))
+        .or_else(|| kind(scan::all(units, query(true), threads)))
 }
 
 /// Those that the source file `file` defines or declares.

@@ -124,6 +124,15 @@ fn ask(bytes: &[u8]) {
     }
     let _ =
         (definitions.functions("push"), definitions.line("nodes.c", 12), definitions.segments());
+    for name in ["node", "inner", "either"] {
+        if let Some(layout) = definitions.type_layout(name) {
+            assert!(layout.fields.iter().all(|field| field.align > 0), "{layout:?}");
+        }
+    }
+    if let Ok(first) = definitions.data(None, &"first".parse().unwrap()) {
+        let parts = [vec![0], vec![16, 24], vec![u64::MAX, 0]];
+        let _ = definitions.part_layouts("first", first.base, &parts);
+    }
 }
 
 fn program() -> &'static [u8] {

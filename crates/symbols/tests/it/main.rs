@@ -5,6 +5,7 @@
 mod cached;
 mod definitions;
 mod hostile;
+mod layouts;
 mod parallel;
 mod peers;
 mod programs;
