@@ -54,7 +54,6 @@ impl ClassSums {
         self.with_weight = self.with_weight.saturating_add(other.with_weight);
         self.weight = self.weight.saturating_add(other.weight);
         self.cost = self.cost.saturating_add(other.cost);
-        self.remote_cost = self.remote_cost.saturating_add(other.remote_cost);
     }
 }
 
@@ -147,6 +146,7 @@ impl AccessSums {
         self.contended_with_weight += other.contended_with_weight;
         self.contended_weight = self.contended_weight.saturating_add(other.contended_weight);
         self.cost = self.cost.saturating_add(other.cost);
+        self.remote_cost = self.remote_cost.saturating_add(other.remote_cost);
     }
 
     /// Samples of a class.

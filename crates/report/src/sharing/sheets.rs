@@ -8,7 +8,7 @@ use pmuscope_profile::sharing::{
 use serde_json::json;
 
 use super::SharingView;
-use super::words::{self, contended_word, remote};
+use super::words::{self, contended_word};
 use crate::number::significant;
 use crate::sheet::{Field, NAME, Sheet, SheetForm};
 use crate::watch::{place, verdict, verdict_word};
@@ -86,7 +86,7 @@ pub(super) fn sums<'a, R: 'a>(
     };
     vec![
         Field::count("contended", move |row| of(row).contended()).head(contended),
-        Field::count("remote", move |row| remote(of(row))).optional(3).for_people(),
+        Field::count("remote", move |row| of(row).remote()).optional(3).for_people(),
         Field::number("contended_cycles", move |row| of(row).contended_mean()).head("cycles"),
         Field::count("contended_weighted", move |row| of(row).contended_with_weight).for_programs(),
         Field::count("cost", move |row| of(row).cost).for_programs(),

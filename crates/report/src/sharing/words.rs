@@ -24,7 +24,7 @@ pub(super) fn contended_word(found: &SharedLines) -> &'static str {
 pub(super) fn summary(view: &SharingView<'_>) -> String {
     let (found, memory) = (view.found, &view.found.memory);
     let (loads, contended) = (memory.sums.loads(), memory.sums.contended());
-    let remote = remote(&memory.sums);
+    let remote = memory.sums.remote();
     let share = contended as f64 / loads.max(1) as f64;
     let lines = found.lines.len() + found.further_lines;
     let stores = match memory.sums.stores() {
@@ -90,11 +90,6 @@ pub(super) fn population_of(names: &[&str]) -> Option<String> {
     let stores =
         if has("mem-stores") { ", and of stores by another event at its own rate" } else { "" };
     Some(format!("samples are of {which}{stores}"))
-}
-
-/// Contended loads from other nodes.
-pub(super) fn remote(sums: &pmuscope_profile::sharing::AccessSums) -> u64 {
-    sums.of_class(AccessClass::LoadRemoteHitm) + sums.of_class(AccessClass::LoadRemotePeer)
 }
 
 /// See [`SharingView::nothing`].
@@ -200,7 +195,7 @@ pub(super) fn evidence(view: &SharingView<'_>, line: &SharedLine) -> String {
         "{} {} ({} remote){stores} of {}",
         count(sums.contended()),
         contended_word(view.found),
-        count(remote(sums)),
+        count(sums.remote()),
         counted(line.threads.len() as u64, "thread")
     )];
     if sums.locked > 0 {
