@@ -62,6 +62,9 @@ pub(crate) fn named(
     without_start(found)
 }
 
+/// Offsets of a group, and which group it is.
+type NumberedOffsets = (usize, Vec<u64>);
+
 /// For each group of addresses the variable that has them all, if one has, and its innermost part that does.
 pub(crate) fn parts(
     sources: &Sources,
@@ -73,7 +76,7 @@ pub(crate) fn parts(
     let addresses: Vec<u64> = groups.iter().flatten().copied().collect();
     let found = at(sources, module, &addresses);
     let Ok(definitions) = Definitions::open(sources, path, *build_id) else { return out };
-    let mut by_variable: BTreeMap<(Arc<str>, u64), Vec<(usize, Vec<u64>)>> = BTreeMap::new();
+    let mut by_variable: BTreeMap<(Arc<str>, u64), Vec<NumberedOffsets>> = BTreeMap::new();
     let mut rest = &found[..];
     for (number, group) in groups.iter().enumerate() {
         let (objects, further) = rest.split_at(group.len());

@@ -236,13 +236,14 @@ impl LineScene<'_> {
             };
             let alone: Vec<(u64, u64, &FieldUse)> =
                 fields.iter().enumerate().map(|at| (apart(&at), at.1.offset, at.1)).collect();
-            let gain = cost_now(&fields).saturating_sub(false_cost(&alone));
-            if is_worth(gain, uses) {
+            let left = false_cost(&alone);
+            if is_worth(cost_now(&fields).saturating_sub(left), uses) {
                 let names = by_variable.into_iter().map(|(_, name)| name).collect();
-                found.push((
-                    number,
-                    LineAdvice { advice: SharingAdvice::Separate(names), cost: gain },
-                ));
+                // Loads that wait for writes that were not sampled are among them: it is a bound.
+                let all = uses.iter().filter(|one| is_false_use(one, uses));
+                let all = all.fold(0_u64, |sum, one| sum.saturating_add(one.one.cost));
+                let advice = SharingAdvice::Separate(names);
+                found.push((number, LineAdvice { advice, cost: all.saturating_sub(left) }));
             }
         }
         found
@@ -383,12 +384,14 @@ fn of_words(uses: &[CountedUse]) -> Vec<LineAdvice> {
     let (mut copies, mut batch) = ((Vec::new(), 0_u64), (Vec::new(), 0_u64));
     for (word, uses) in by_word {
         let writers = uses.iter().filter(|one| one.one.writes > 0).count();
-        let (into, counts): (&mut (Vec<u32>, u64), fn(&CountedUse) -> bool) = match writers {
+        // Those who only read would have to add copies up.
+        let has_copies = writers > 1;
+        let into = match writers {
             0 => continue,
-            // Those who only read would have to add copies up.
-            2.. => (&mut copies, |one| one.one.writes > 0),
-            1 => (&mut batch, |one| one.one.writes == 0),
+            1 => &mut batch,
+            _ => &mut copies,
         };
+        let counts = |one: &CountedUse| (one.one.writes > 0) == has_copies;
         let costs = uses.iter().filter(|one| counts(one)).map(|one| one.one.cost);
         let cost = costs.fold(0, u64::saturating_add);
         if cost > 0 {

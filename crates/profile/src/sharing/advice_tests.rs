@@ -101,8 +101,47 @@ fn what_a_line_covers_of_elements() {
     // Elements at 100, 140, 180, 220: of the second 24 bytes, the third, 36 bytes of the last.
     assert_eq!(covers(128, (40, 4)), [28..40, 0..40, 0..12]);
     assert_eq!(covers(192, (40, 4)), [12..40, 0..36]);
-    assert_eq!(covers(64, (40, 4)), [0..28]);
+    assert_eq!(covers(64, (40, 4)), vec![0..28; 1]);
     assert_eq!(covers(0, (40, 4)), []);
     assert_eq!(covers(640, (40, 4)), []);
-    assert_eq!(covers(128, (u64::MAX, 1)), [28..40]);
+    assert_eq!(covers(128, (u64::MAX, 1)), vec![28..40; 1]);
+}
+
+/// Two variables next to each other, each of one thread.
+#[test]
+fn variables_of_different_threads_get_lines_of_their_own() {
+    let offset = |offset: u32, name: &str| crate::sharing::LineOffset {
+        offset,
+        object: Some(Arc::from(name)),
+        field: None,
+        within: Some(0),
+        word: offset,
+        sums: crate::sharing::AccessSums::default(),
+        contended_p90: None,
+    };
+    let all = [(0, 1, 50, 90), (8, 2, 60, 80)];
+    let one = |&(word, thread, contended, writes): &(u32, u32, u64, u64)| {
+        (WordUse { word, thread, contended, cost: 2 * contended, writes }, contended + writes)
+    };
+    let uses: Vec<LineUses> = vec![all.iter().map(one).collect()];
+    let mut shared = line(&[]);
+    shared.address = 0x1000;
+    shared.offsets = vec![offset(0, "hits"), offset(8, "misses")];
+    let words: Vec<WordUse> = uses[0].iter().map(|one| one.0).collect();
+    shared.verdict = super::super::verdict::judge(&words);
+    let mut lines = [shared];
+    let asked = queries(&lines, &uses, 1);
+    assert_eq!(asked.len(), 2);
+    assert_eq!(
+        (asked[1].start, &*asked[1].variable, &asked[1].offsets[..]),
+        (0x1008, "misses", &[8][..])
+    );
+    advise(&mut lines, &uses, &[], (64, true));
+    let names = vec![Arc::from("hits"), Arc::from("misses")];
+    let expected = LineAdvice { advice: SharingAdvice::Separate(names), cost: 220 };
+    assert_eq!(lines[0].advice, [expected]);
+    // Only one of them has a name: then nothing is known of the other.
+    lines[0].offsets[1].object = None;
+    advise(&mut lines, &uses, &[], (64, true));
+    assert_eq!(lines[0].advice, []);
 }

@@ -6,8 +6,8 @@
 //!             only read; not used
 //!  regions    one for each class, each from the beginning of a line on; fields that are not used fill the gaps
 //! ```
-//! That no two classes share a line is both the least false sharing that an order can have and always possible. What is
-//! left is the number of lines: within a region, fields in the order of their alignments leave no gaps; of two orders with
+//! That no two classes share a line is both the least false sharing that an order can have and always possible, but for
+//! base classes, which have to be in front. What is left is the number of lines: within a region, fields in the order of their alignments leave no gaps; of two orders with
 //! as many lines the one that moves fewer fields is taken. Fields of which no line was sampled are a class, too: nothing is
 //! known of them.
 

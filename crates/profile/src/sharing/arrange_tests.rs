@@ -269,7 +269,10 @@ fn by_force(
     best.unwrap()
 }
 
-fn any_case() -> impl Strategy<Value = (Vec<u64>, Vec<(usize, u32, u64, u64)>)> {
+/// Field, thread, cost of contended loads, writes.
+type AnyUse = (usize, u32, u64, u64);
+
+fn any_case() -> impl Strategy<Value = (Vec<u64>, Vec<AnyUse>)> {
     let sizes = prop::collection::vec(prop::sample::select(vec![1_u64, 2, 4, 8, 16, 32]), 2..7);
     let uses = prop::collection::vec((0..6_usize, 1..4_u32, 0..3_u64, 0..3_u64), 1..10);
     (sizes, uses)
