@@ -29,6 +29,9 @@ const SECTIONS: [SectionId; 11] = [
     SectionId::DebugTypes,
 ];
 
+/// Sections that say where variables are at which instructions.
+const LOCATIONS: [SectionId; 2] = [SectionId::DebugLoc, SectionId::DebugLocLists];
+
 /// Functions inlined into each other deeper than this are cut: no compiler goes so far.
 const DEEPEST: usize = 256;
 
@@ -48,9 +51,8 @@ struct Sections {
 }
 
 impl Sections {
-    fn of(image: Arc<Image>) -> Self {
-        let found =
-            SECTIONS.into_iter().filter_map(|id| Some((id, image.section(id.name())?))).collect();
+    fn of(image: Arc<Image>, wanted: impl Iterator<Item = SectionId>) -> Self {
+        let found = wanted.filter_map(|id| Some((id, image.section(id.name())?))).collect();
         Self { image, found }
     }
 
@@ -70,14 +72,24 @@ impl Sections {
 impl DebugInfo {
     /// The debug information in `image`; `None` if it has none.
     pub(crate) fn of(image: Arc<Image>, debug_dirs: &[PathBuf]) -> Option<Self> {
+        Self::read(image, debug_dirs, &SECTIONS)
+    }
+
+    /// The same with where variables are at which instructions: that is large, and few ask for it.
+    pub(crate) fn with_locations(image: Arc<Image>, debug_dirs: &[PathBuf]) -> Option<Self> {
+        Self::read(image, debug_dirs, &[&SECTIONS[..], &LOCATIONS].concat())
+    }
+
+    fn read(image: Arc<Image>, debug_dirs: &[PathBuf], wanted: &[SectionId]) -> Option<Self> {
         if !image.has(".debug_info") && !image.has(".zdebug_info") {
             return None;
         }
         let big = !image.elf().ok()?.is_little_endian();
         let endian = if big { RunTimeEndian::Big } else { RunTimeEndian::Little };
+        let all = || wanted.iter().copied();
         let supplementary =
-            supplementary(&image, debug_dirs).map(|image| Sections::of(Arc::new(image)));
-        Some(Self { main: Sections::of(image), supplementary, endian })
+            supplementary(&image, debug_dirs).map(|image| Sections::of(Arc::new(image), all()));
+        Some(Self { main: Sections::of(image, all()), supplementary, endian })
     }
 
     /// All of it.

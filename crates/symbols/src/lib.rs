@@ -71,6 +71,7 @@ pub use bundle::{Bundle, BundleError};
 pub use cache::user_cache;
 pub use code::{Code, NoCode};
 pub use debuginfod::{debuginfod_available, debuginfod_failure};
+use definitions::{AccessedField, Definitions, FieldAt, UnknownAccess};
 pub use demangle::demangle;
 pub use disassemble::{DisassembleError, Instruction, disassemble};
 pub use error::Error;
@@ -299,6 +300,39 @@ impl Symbolizer {
         groups: &[Vec<u64>],
     ) -> Vec<Option<definitions::PartLayout>> {
         objects::parts(&self.sources, module, groups)
+    }
+
+    /// What the instruction at each of `addresses` of `module` loads or stores: the field of which type, by debug
+    /// information, also of optimized code. Of x86-64 and AArch64 files; a load or store has one answer, whatever memory
+    /// it accesses: `(struct queue).head`.
+    #[must_use]
+    pub fn accesses(
+        &self,
+        module: &Module<'_>,
+        addresses: &[u64],
+    ) -> Vec<Result<AccessedField, UnknownAccess>> {
+        let Module::File { path, build_id } = module else {
+            return vec![Err(UnknownAccess::NoDebugInformation); addresses.len()];
+        };
+        match Definitions::open(&self.sources, path, *build_id) {
+            Ok(definitions) => definitions.accesses(addresses),
+            Err(_) => vec![Err(UnknownAccess::NoDebugInformation); addresses.len()],
+        }
+    }
+
+    /// For each instruction and offset, bytes: the field there of the object that the instruction accesses; see
+    /// [`Symbolizer::accesses`].
+    #[must_use]
+    pub fn accessed_fields(
+        &self,
+        module: &Module<'_>,
+        places: &[(u64, u64)],
+    ) -> Vec<Option<FieldAt>> {
+        let found = match module {
+            Module::File { path, build_id } => Definitions::open(&self.sources, path, *build_id),
+            _ => return vec![None; places.len()],
+        };
+        found.map_or_else(|_| vec![None; places.len()], |found| found.accessed_fields(places))
     }
 
     /// The lines of the source file at `path`, below the root of [`Sources::symfs`] if it is there.

@@ -37,7 +37,7 @@ fn every_form_has_the_lines() {
     is_documented("sharing", &found.exits(0).stdout);
     let csv = scratch.pmuscope(["sharing", "x.data", "--csv"]);
     let csv = &csv.exits(0).stdout;
-    assert!(csv.starts_with("line,verdict,offset,object,field,contended,"), "{csv}");
+    assert!(csv.starts_with("line,verdict,offset,object,type,field,contended,"), "{csv}");
     assert_eq!(csv.lines().filter(|line| line.starts_with("0x555500000040,")).count(), 6);
     scratch.pmuscope(["sharing", "x.data", "-o", "x.html"]).exits(0);
     let page = std::fs::read_to_string(scratch.path("x.html")).unwrap();
@@ -335,7 +335,7 @@ fn mappings_of(
         (base + from, to - from, offset & !0xfff, 99, file),
         (base + to, end - to, 0, 0, "//anon".to_owned()),
     ];
-    Some(Memory { pid: PID, first: base + number(&found[0]), mappings })
+    Some(Memory { pid: PID, first: base + number(&found[0]), mappings, code: None })
 }
 
 #[test]
@@ -465,4 +465,95 @@ fn a_new_layout_is_shown_where_fields_are_known() {
     scratch.pmuscope(["sharing", "x.data", "-o", "x.html"]).exits(0);
     let page = std::fs::read_to_string(scratch.path("x.html")).unwrap();
     assert!(page.contains("--- cache line 1 ---"), "{page}");
+}
+
+/// Objects of the heap at the lines of the example. The first instruction of each function is the access.
+const HEAP: &str = "
+struct totals { long spare, total; long rest[6]; };
+struct counters { long first, second, third; long rest[5]; };
+struct config { long writer; char pad[32]; struct { int read, mostly; } options; long tail[2]; };
+struct stranger { char bytes[40]; int other; };
+#define CODE __attribute__((noinline)) long
+CODE set_total(struct totals *t, long to) { t->total = to; return 0; }
+CODE get_first(struct counters *c) { return c->first; }
+CODE set_first(struct counters *c, long to) { c->first = to; return 0; }
+CODE get_second(struct counters *c) { return c->second; }
+CODE get_number(long *p) { return *p; }
+CODE set_number(long *p, long to) { *p = to; return 0; }
+CODE set_writer(struct config *c, long to) { c->writer = to; return 0; }
+CODE get_read(struct config *c) { return c->options.read; }
+CODE get_other(struct stranger *s) { return s->other; }
+int main(void) { return 0; }
+";
+
+/// The program's code, mapped, and the instructions at the beginning of `functions`.
+fn code_of(scratch: &Scratch, functions: &[&str]) -> Option<Memory> {
+    let base = 0x5555_5555_4000;
+    let said = scratch.run("sh", ["-c", "readelf -lW x; nm x"]);
+    let number = |word: &str| u64::from_str_radix(word.trim_start_matches("0x"), 16).unwrap();
+    let lines: Vec<Vec<&str>> =
+        said.stdout.lines().map(|line| line.split_whitespace().collect()).collect();
+    let is_code = |words: &&Vec<&str>| words.first() == Some(&"LOAD") && words.contains(&"E");
+    let load = lines.iter().find(is_code)?;
+    let (offset, start, bytes) = (number(load[1]), number(load[2]), number(load[4]));
+    let file = scratch.path("x").to_str().unwrap().to_owned();
+    let (from, end) = (start & !0xfff, (start + bytes).next_multiple_of(0x1000));
+    let address = |name: &&str| {
+        let line = lines.iter().find(|words| words.last() == Some(name))?;
+        Some(base + number(line[0]))
+    };
+    let code = functions.iter().map(address).collect::<Option<Vec<u64>>>()?;
+    Some(Memory::heap_with(code, (base + from, end - from, offset & !0xfff, 99, file)))
+}
+
+/// As `fields_of_variables_have_their_names`, where no symbol has the memory.
+#[test]
+fn fields_of_the_heap_have_the_names_that_code_has_for_them() {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("x.c"), HEAP).unwrap();
+    if scratch.run("sh", ["-c", "cc -g -O2 -fcf-protection=none -pie -o x x.c"]).code() != 0
+        && scratch.run("sh", ["-c", "cc -g -O2 -pie -o x x.c"]).code() != 0
+    {
+        return eprintln!("skipped: no C compiler");
+    }
+    // By thread, in the order of the example's accesses. Nothing says what `number` is a part of.
+    let [spare, other] = ["get_number", "set_number"];
+    let functions = [
+        ["set_total", "get_first", "set_first", spare, other, "set_writer"],
+        ["set_total", "get_second", other, spare, other, "get_read"],
+        ["set_total", spare, other, spare, other, "get_other"],
+    ];
+    let Some(memory) = code_of(&scratch, &functions.concat()) else {
+        return eprintln!("skipped: no readelf and nm");
+    };
+    let program = example(Pmu::Pebs);
+    program.run().write_in(&program, &scratch.path("x.data"), &memory);
+    let found = json(&scratch, &[]);
+    let of = |line: usize| {
+        let offsets = found["lines"][line]["offsets"].as_array().unwrap().iter();
+        let text = |offset: &Value| {
+            let part = |key: &str| offset[key].as_str().unwrap_or("?").to_owned();
+            format!("{} {} {}", offset["offset"], part("type"), part("field"))
+        };
+        offsets.map(text).collect::<Vec<_>>()
+    };
+    assert_eq!(of(0), ["8 struct totals .total"]);
+    // Of the third only plain numbers are accessed: it is in the object of the others.
+    let counters = ["first", "second", "third"];
+    let counters = (0..3).map(|at| format!("{} struct counters .{}", at * 8, counters[at]));
+    assert_eq!(of(1), counters.collect::<Vec<_>>());
+    // One thread takes it for another type.
+    assert_eq!(of(2), ["0 struct config .writer", "40 ? ?"]);
+    let by_code = &found["fields_by_code"];
+    let samples = |line: usize, at: usize| {
+        let offset = &found["lines"][line]["offsets"][at];
+        offset["loads"].as_u64().unwrap() + offset["stores"].as_u64().unwrap()
+    };
+    let named = samples(0, 0) + (0..3).map(|at| samples(1, at)).sum::<u64>() + samples(2, 0);
+    assert_eq!((by_code["named"].as_u64(), by_code["unknown"].as_u64()), (Some(named), Some(0)));
+    assert_eq!(by_code["disagreeing"].as_u64(), Some(samples(2, 1)));
+    let text = scratch.pmuscope(["sharing", "x.data"]);
+    text.exits(0).prints("(struct counters).third").prints("type and field known from the code");
+    let fields = scratch.pmuscope(["sharing", "x.data", "--by", "field"]);
+    fields.exits(0).prints("(struct totals).total");
 }

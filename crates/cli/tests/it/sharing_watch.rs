@@ -221,7 +221,7 @@ fn a_sampled_line_is_watched_in_its_process() {
     let mappings = vec![(first & !0xfff, 0x2000, 0, 0, "[heap]".into())];
     for _ in 0..TRIES {
         let running = start(&program);
-        let memory = Memory { pid: running.pid(), first, mappings: mappings.clone() };
+        let memory = Memory { pid: running.pid(), first, mappings: mappings.clone(), code: None };
         simulated.run().write_in(&simulated, &scratch.path("x.data"), &memory);
         let args = ["sharing", "x.data", "--watch", "2", "--timeout", "600ms"];
         let text = scratch.pmuscope(args);

@@ -113,6 +113,7 @@ fn variables_of_different_threads_get_lines_of_their_own() {
     let offset = |offset: u32, name: &str| crate::sharing::LineOffset {
         offset,
         object: Some(Arc::from(name)),
+        type_name: None,
         field: None,
         within: Some(0),
         word: offset,

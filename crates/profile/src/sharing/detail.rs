@@ -24,7 +24,7 @@ pub(super) struct AccessKey {
     pub(super) line: u32,
     pub(super) offset: u16,
     pub(super) class: AccessClass,
-    /// See [`MemoryAccess::marks`](super::sums::MemoryAccess::marks).
+    /// See [`MemoryAccess::marks`](super::sums::MemoryAccess::marks) and [`AccessReader::mark_of_code`].
     pub(super) marks: u8,
     /// Number of the place of the instruction.
     pub(super) place: u32,
@@ -165,7 +165,8 @@ impl SampleVisitor for Detailing<'_> {
             None => number(UNKNOWN_PLACE),
             Some(ip) => self.code.find((lookup, at), ran.view, (hit.mode, ip), number).0,
         };
-        let (class, marks, task) = (access.class, access.marks(), ran.group);
+        let marks = access.marks() | self.reader.mark_of_code(hit);
+        let (class, task) = (access.class, ran.group);
         let (offset, cpu) = (offset as u16, hit.cpu.unwrap_or(NO_CPU));
         let key = AccessKey { line, offset, class, marks, place, task, cpu };
         self.found.cells.entry(key).or_default().add(&access.sums());

@@ -13,6 +13,7 @@ use pmuscope_symbols::{DataObject, KernelIdentity, Module, Symbolizer};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::advice::{LineUses, PartQuery, advise, queries};
+use super::by_code::{self, LineCode};
 use super::detail::{AccessKey, LineDetails, LineMemory, NO_CPU};
 use super::diff::per_second;
 use super::key::{LineSpace, is_of_kernel};
@@ -63,6 +64,7 @@ pub(super) fn lines(
     let mut lines: Vec<SharedLine> = Vec::with_capacity(ranked.keys.len());
     let mut uses: Vec<WordUses> = Vec::with_capacity(ranked.keys.len());
     let mut mappings = mappings(&found.mappings);
+    let mut codes: Vec<LineCode> = Vec::new();
     let mut rest = &cells[..];
     for (number, key) in ranked.keys.iter().enumerate() {
         let of_line = rest.partition_point(|(key, _)| key.line as usize == number);
@@ -71,6 +73,9 @@ pub(super) fn lines(
         let Some(memory) = found.memory[number] else { continue };
         let (mut line, of_line) = of_cells(cells, &of_place);
         uses.push(of_line);
+        if codes.len() < MOST_WITH_FIELDS {
+            codes.push(by_code::of_cells(cells));
+        }
         line.address = memory.address & !u64::from(line_bytes - 1);
         line.pid = matches!(key.space, LineSpace::Process(_)).then_some(memory.pid);
         line.in_kernel = match key.space {
@@ -90,6 +95,7 @@ pub(super) fn lines(
     }
     let memory: Vec<LineMemory> = found.memory.iter().flatten().copied().collect();
     let firsts = naming.objects(&memory, &mut lines);
+    let by_code = naming.by_code(&found.places.list, &mut lines, &codes);
     let mut of_words = Vec::with_capacity(lines.len());
     for (line, uses) in lines.iter_mut().zip(&uses) {
         let words;
@@ -105,6 +111,7 @@ pub(super) fn lines(
         lines,
         further_lines,
         memory,
+        by_code,
         sites,
         threads,
         line_bytes,
@@ -192,6 +199,7 @@ fn of_cells(cells: &[(AccessKey, ClassSums)], of_place: &[u32]) -> (SharedLine, 
                 line.offsets.push(LineOffset {
                     offset,
                     object: None,
+                    type_name: None,
                     field: None,
                     within: None,
                     word: offset,
@@ -263,7 +271,7 @@ impl LineNaming<'_> {
     }
 
     /// Addresses of all modules, each once and in order.
-    fn by_module(&self, places: impl Iterator<Item = ModuleAddress>) -> Vec<Vec<u64>> {
+    pub(super) fn by_module(&self, places: impl Iterator<Item = ModuleAddress>) -> Vec<Vec<u64>> {
         let mut addresses = vec![Vec::new(); self.state.modules.list().len()];
         places.for_each(|place| addresses[place.module as usize].push(place.address));
         for addresses in &mut addresses {

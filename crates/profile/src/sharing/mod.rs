@@ -16,6 +16,7 @@
 
 mod advice;
 mod arrange;
+mod by_code;
 mod detail;
 mod diff;
 mod key;
@@ -51,6 +52,7 @@ use ranking::{AccessReader, LineCost, Ranking};
 
 pub use advice::{AdvisedObject, LineAdvice, NodePlacement, SharingAdvice};
 pub use arrange::{Arrangement, PlacedField};
+pub use by_code::FieldsByCode;
 pub use diff::{SharingChange, SharingDiff};
 pub use pairs::LinePair;
 pub use pmuscope_symbols::definitions::{ArrayLayout, FieldRole, LayoutField, TypeLayout};
@@ -123,6 +125,8 @@ pub struct SharedLines {
     pub further_lines: usize,
     /// All accesses.
     pub memory: SampledMemory,
+    /// Memory without variables, whose fields the code names.
+    pub by_code: FieldsByCode,
     /// Places in code; rows point here.
     pub sites: Vec<Site>,
     /// Threads; rows point here.
@@ -193,8 +197,11 @@ pub struct LineOffset {
     pub offset: u32,
     /// The variable there; `None` where no symbol table names one. Foreign text.
     pub object: Option<Arc<str>>,
-    /// The field of the variable, as `.head` or `[3].next` after its name; `None` where debug information does not
-    /// have it, and for the whole variable. Foreign text.
+    /// The type of the object there, where no variable is: from the code that accesses it; `None` where nothing says it.
+    /// Foreign text.
+    pub type_name: Option<Arc<str>>,
+    /// The field of the variable or object, as `.head` or `[3].next` after its name; `None` where debug information does
+    /// not have it, and for the whole of it. Foreign text.
     pub field: Option<Arc<str>>,
     /// How far into the variable it is, bytes; `None` where that is not known, as of the kernel's.
     pub within: Option<u64>,
@@ -243,10 +250,21 @@ impl NotedMemory {
     }
 }
 
-/// For each event the period that its samples stand for, where they do not say it.
-fn periods(events: &[Event]) -> Vec<u64> {
-    let period = |event: &Event| EventFacts::from(event).fixed_period.unwrap_or(1);
-    events.iter().map(period).collect()
+/// What is the same for all samples of an event.
+#[derive(Debug, Clone, Copy)]
+struct EventSampling {
+    /// The period that its samples stand for, where they do not say it.
+    period: u64,
+    /// Its samples say whether their addresses of code are exact.
+    is_precise: bool,
+}
+
+fn sampling(events: &[Event]) -> Vec<EventSampling> {
+    let one = |event: &Event| EventSampling {
+        period: EventFacts::from(event).fixed_period.unwrap_or(1),
+        is_precise: event.attr.precise_ip > 0,
+    };
+    events.iter().map(one).collect()
 }
 
 impl SharedLines {
@@ -271,10 +289,10 @@ impl SharedLines {
         if options.physical && !reader.events().iter().any(has_physical) {
             return Err(SharingError::NoPhysical { path: recording.path().to_owned() });
         }
-        let periods = periods(reader.events());
+        let sampling = sampling(reader.events());
         let mut noted = NotedMemory::default();
         let index = reader.index_in(options.threads.max(1), options.pieces)?;
-        let access = || AccessReader::new(&options.filter, &periods);
+        let access = || AccessReader::new(&options.filter, &sampling);
         let Some(index) = index else {
             let mut before = InOrder::after(Sideband::default(), Unvisited);
             before.read(&mut reader, |entry| noted.note(entry))?;

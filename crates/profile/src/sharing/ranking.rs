@@ -3,8 +3,9 @@
 use pmuscope_perfdata::reader::scan::SampleFields;
 use rustc_hash::FxHashMap;
 
+use super::EventSampling;
 use super::key::{AccessedData, LineFinder, LineKey};
-use super::sums::{AccessSums, MemoryAccess};
+use super::sums::{AccessSums, INEXACT, MemoryAccess};
 use crate::count::group::{Counting, GroupBy, TasksBy};
 use crate::count::task_cache::TaskCache;
 use crate::filter::Filter;
@@ -37,15 +38,15 @@ pub struct SampledMemory {
 #[derive(Debug)]
 pub(super) struct AccessReader<'a> {
     pub(super) tasks: TaskCache,
-    /// By event: the period where samples do not say it.
-    periods: &'a [u64],
+    /// By event.
+    sampling: &'a [EventSampling],
 }
 
 impl<'a> AccessReader<'a> {
-    pub(super) fn new(filter: &Filter, periods: &'a [u64]) -> Self {
+    pub(super) fn new(filter: &Filter, sampling: &'a [EventSampling]) -> Self {
         let apart = GroupBy { chains: false, tasks: TasksBy::Thread, cpus: false };
         let counting = Counting { apart, filter: filter.clone() };
-        Self { tasks: TaskCache::new(&counting), periods }
+        Self { tasks: TaskCache::new(&counting), sampling }
     }
 
     /// What a sample says of an access; `None` where it says nothing.
@@ -54,10 +55,18 @@ impl<'a> AccessReader<'a> {
         let source = details.data_source?;
         let class = source.class()?;
         let weight = details.weight.map(|weight| weight.cost).filter(|&weight| weight > 0);
-        let fixed = self.periods.get(hit.event).copied().unwrap_or(1);
+        let fixed = self.sampling.get(hit.event).map_or(1, |event| event.period);
         let period = hit.period.unwrap_or(fixed).max(1);
         let physical = details.physical_address.filter(|&address| address != 0);
         Some(MemoryAccess { class, source, weight, period, physical })
+    }
+}
+
+impl AccessReader<'_> {
+    /// What is counted of where the code is.
+    pub(super) fn mark_of_code(&self, hit: &SampleFields<'_>) -> u8 {
+        let is_precise = self.sampling.get(hit.event).is_some_and(|event| event.is_precise);
+        if is_precise && !hit.has_exact_ip { INEXACT } else { 0 }
     }
 }
 

@@ -61,6 +61,8 @@ impl ClassSums {
 const LOCKED: u8 = 1;
 const BLOCKED_BY_DATA: u8 = 2;
 const BLOCKED_BY_ADDRESS: u8 = 4;
+/// The address of the code is not that of the very instruction.
+pub(super) const INEXACT: u8 = 8;
 
 impl MemoryAccess {
     /// What else is counted of it.

@@ -9,7 +9,7 @@ use pmuscope_symbols::Sources;
 use pmuscope_symbols::definitions::Definitions;
 
 use crate::sharing::{random_pmu, read_all};
-use crate::sharing_file::{Access, Does, Memory, Program, Simulation};
+use crate::sharing_file::{Access, Does, Memory, PID, Program, Simulation};
 
 /// Lines that each thread uses alone, far from the structure.
 const IDLE: usize = 500;
@@ -163,7 +163,7 @@ fn memory(path: &Path, definitions: &Definitions) -> (Memory, Vec<(u64, u64)>) {
     let (start, end) = (part.address & !0xfff, (part.address + part.size).next_multiple_of(0x1000));
     let name = path.to_str().unwrap().to_owned();
     let mappings = vec![(start, end - start, part.offset & !0xfff, 99, name)];
-    (Memory { first: place.base, mappings }, offsets)
+    (Memory { pid: PID, first: place.base, mappings, code: None }, offsets)
 }
 
 /// What came of random programs.

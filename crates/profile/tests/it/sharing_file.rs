@@ -39,11 +39,24 @@ pub(crate) struct Memory {
     /// Address of the first line.
     pub(crate) first: u64,
     pub(crate) mappings: Vec<Mapping>,
+    /// The instruction of each access, and the mapping of their file; else of a file that is nowhere.
+    pub(crate) code: Option<(Vec<u64>, Mapping)>,
 }
 
 impl Memory {
     fn heap() -> Self {
-        Self { pid: PID, first: MEMORY, mappings: vec![(MEMORY, 0x10_0000, 0, 0, "[heap]".into())] }
+        let mappings = vec![(MEMORY, 0x10_0000, 0, 0, "[heap]".into())];
+        Self { pid: PID, first: MEMORY, mappings, code: None }
+    }
+
+    /// The same with real code.
+    pub(crate) fn heap_with(code: Vec<u64>, mapping: Mapping) -> Self {
+        Self { code: Some((code, mapping)), ..Self::heap() }
+    }
+
+    fn instruction(&self, ip: u64) -> u64 {
+        let access = ((ip - CODE) / 16) as usize;
+        self.code.as_ref().map_or(ip, |(code, _)| code[access])
     }
 }
 
@@ -386,7 +399,7 @@ impl Simulation {
             let builder = RecordBuilder::new(&mut data, kind::SAMPLE, misc::USER).u64(event + 1);
             let within = address.checked_sub(MEMORY);
             let address = within.map_or(0, |within| first + within);
-            let builder = builder.u64(ip).u32(pid).u32(tid);
+            let builder = builder.u64(memory.instruction(ip)).u32(pid).u32(tid);
             let builder = if program.timed { builder.u64(time) } else { builder };
             let builder = builder.u64(address).u32(cpu).u32(0).u64(program.period);
             let builder = builder.u64(weight).u64(source);
@@ -454,7 +467,8 @@ fn begin(program: &Program, data: &mut Vec<u8>, memory: &Memory) {
         // MAP_PRIVATE.
         map.u32(protection).u32(2).name(path.as_bytes()).bytes(&trailer(pid)).finish();
     };
-    map(&(CODE & !0xfff, 0x10_0000, 0, 77, "/nowhere/program".into()), 0, 5);
+    let nowhere = (CODE & !0xfff, 0x10_0000, 0, 77, "/nowhere/program".into());
+    map(memory.code.as_ref().map_or(&nowhere, |(_, mapping)| mapping), 0, 5);
     memory.mappings.iter().for_each(|mapping| map(mapping, misc::MMAP_DATA, 3));
 }
 

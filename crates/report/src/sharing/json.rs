@@ -30,11 +30,19 @@ pub(super) struct SharingReport<'a> {
     cost: u64,
     contended_cycles: Option<f64>,
     other_cycles: Option<f64>,
+    fields_by_code: FieldsByCodeOut,
     by: &'static str,
     groups: Option<serde_json::Value>,
     lines: Vec<LineOut<'a>>,
     lines_left_out: usize,
     nothing: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct FieldsByCodeOut {
+    named: u64,
+    disagreeing: u64,
+    unknown: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -188,6 +196,11 @@ impl<'a> SharingReport<'a> {
             cost: memory.sums.cost,
             contended_cycles: memory.sums.contended_mean(),
             other_cycles: memory.sums.other_mean(),
+            fields_by_code: FieldsByCodeOut {
+                named: found.by_code.named,
+                disagreeing: found.by_code.disagreeing,
+                unknown: found.by_code.unknown,
+            },
             by: view.by.word(),
             groups: (view.by != SharingBy::Line).then(|| {
                 let groups = groups(view);

@@ -18,7 +18,7 @@ use pmuscope_profile::sharing::{SharedLine, SharedLines};
 use serde::Serialize;
 
 use crate::document::RecordingView;
-use crate::html::{PageFrame, Summary};
+use crate::html::{Fact, PageFrame, Summary};
 use crate::recording::{head_text, push_wrapped, warnings_text};
 use crate::report::Report;
 use crate::section::sections_html;
@@ -99,6 +99,9 @@ impl Report for SharingView<'_> {
             if let Some(population) = words::population(self) {
                 push_wrapped(&mut out, &population, style);
             }
+            if let Some(text) = words::by_code(self.found) {
+                push_wrapped(&mut out, &text, style);
+            }
         }
         match self.nothing() {
             Some(why) => {
@@ -137,6 +140,9 @@ impl Report for SharingView<'_> {
         let mut summary = Summary::new(self.view.profile, self.view.file);
         summary.title =
             title::about_profile(self.view.profile, "Shared cache lines", self.view.file);
+        if let Some(text) = words::by_code(self.found) {
+            summary.facts.push(Fact::new("Fields", text, ""));
+        }
         let groups = groups(self);
         let body = match self.by {
             SharingBy::Line => sections_html(&self.parts()),

@@ -125,6 +125,7 @@ pub(super) fn rows<'a>(view: &SharingView<'a>, line: &'a SharedLine) -> Sheet<'a
             .only_if_measured()
             .for_people(),
         Field::text("object", move |row: &LineRow| offset(row)?.object.as_deref()).for_programs(),
+        Field::text("type", move |row: &LineRow| offset(row)?.type_name.as_deref()).for_programs(),
         Field::text("field", move |row: &LineRow| offset(row)?.field.as_deref()).for_programs(),
     ];
     let mut of_sums = sums(view, |row: &LineRow| &row.sums);
@@ -186,6 +187,7 @@ pub(super) fn offsets<'a>(view: SharingView<'a>, line: &'a SharedLine) -> Sheet<
     let mut fields = vec![
         Field::count("offset", |row: &LineOffset| u64::from(row.offset)),
         Field::text("object", |row: &'a LineOffset| row.object.as_deref()),
+        Field::text("type", |row: &'a LineOffset| row.type_name.as_deref()),
         Field::text("field", |row: &'a LineOffset| row.field.as_deref()),
         Field::count("word", |row: &LineOffset| u64::from(row.word)),
     ];

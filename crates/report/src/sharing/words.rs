@@ -142,10 +142,33 @@ pub(super) fn object(line: &SharedLine) -> String {
     }
 }
 
-/// The variable at an offset, with its field: `queue.slots[1].value`.
+/// The variable at an offset, with its field: `queue.slots[1].value`; without a variable the type of the object, as code
+/// accesses it: `(struct queue).count`.
 pub(super) fn data(offset: &LineOffset) -> Option<String> {
-    let object = offset.object.as_deref()?;
-    Some(format!("{object}{}", offset.field.as_deref().unwrap_or_default()))
+    let field = offset.field.as_deref().unwrap_or_default();
+    match (&offset.object, &offset.type_name) {
+        (Some(object), _) => Some(format!("{object}{field}")),
+        (None, Some(type_name)) => Some(format!("({type_name}){field}")),
+        (None, None) => None,
+    }
+}
+
+/// How much of the memory without variables has names: `fields by code: 1,234 of 1,400 accesses to memory without
+/// variables`; `None` where there is none.
+pub(super) fn by_code(found: &SharedLines) -> Option<String> {
+    let by_code = &found.by_code;
+    let all = by_code.all();
+    let disagreeing = match by_code.disagreeing {
+        0 => String::new(),
+        number => format!("; {} as different fields", counted(number, "access")),
+    };
+    (all > 0).then(|| {
+        format!(
+            "type and field known from the code for {} of {} to memory without variables{disagreeing}",
+            count(by_code.named),
+            counted(all, "access"),
+        )
+    })
 }
 
 /// What memory it is of.

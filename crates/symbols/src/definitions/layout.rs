@@ -50,16 +50,26 @@ impl<'a> FieldFinder<'_, '_, 'a> {
     /// The innermost field at `offset` in an object of type `kind`, as far as it is one: of a union, and of an enum with
     /// fields, it is that whole. `None` if the type has no such byte.
     pub(super) fn find(&self, kind: Die, offset: u64) -> Result<Option<FieldAt>, Damaged> {
-        let Some(bytes) = self.types.size(kind)? else { return Ok(None) };
-        if offset >= bytes {
-            return Ok(None);
-        }
+        Ok(self.levels(kind, offset)?.pop().map(|(at, _)| at))
+    }
+
+    /// The same with all that it is in and their types, from the whole object on; no type of bit-fields.
+    pub(super) fn levels(
+        &self,
+        kind: Die,
+        offset: u64,
+    ) -> Result<Vec<(FieldAt, Option<Die>)>, Damaged> {
+        let mut levels = Vec::new();
+        let Some(bytes) = self.types.size(kind)?.filter(|&bytes| offset < bytes) else {
+            return Ok(levels);
+        };
         let mut at = FieldAt { path: String::new(), offset: 0, bytes, is_padding: false };
         let (mut kind, mut left) = (kind, offset);
         // Not a base class, whose only field has a name that says more.
         let mut is_named = true;
         for _ in 0..DEEPEST {
-            let Some(mut die) = self.types.strip(kind)? else { return Ok(Some(at)) };
+            levels.push((at.clone(), Some(kind)));
+            let Some(mut die) = self.types.strip(kind)? else { return Ok(levels) };
             match self.types.shape(die)? {
                 Shape::Array { of: Some(of), lengths, stride } => {
                     let element = match stride {
@@ -67,31 +77,33 @@ impl<'a> FieldFinder<'_, '_, 'a> {
                         None => self.types.size(of)?.unwrap_or(0),
                     };
                     if element == 0 {
-                        return Ok(Some(at));
+                        return Ok(levels);
                     }
                     at.path.push_str(&indices(left / element, &lengths));
                     at.offset += left - left % element;
                     (at.bytes, left, kind) = (element, left % element, of);
                 }
-                // An atomic is its number, whatever a library calls what is in it.
-                Shape::Record { complete: true }
-                    if is_named && self.types.number(die)?.is_some() =>
-                {
-                    return Ok(Some(at));
-                }
                 Shape::Record { complete } => {
+                    // An atomic is its number, a smart pointer its pointer, whatever a library calls what is in it.
+                    if let Some(number) = self.types.number(die)?.filter(|_| is_named) {
+                        levels.push((at, Some(number)));
+                        return Ok(levels);
+                    }
                     if !complete {
-                        let Some(whole) = self.whole(die)? else { return Ok(Some(at)) };
+                        let Some(whole) = self.whole(die)? else { return Ok(levels) };
                         die = whole;
                     }
                     if self.types.has_variants(die)? {
-                        return Ok(Some(at));
+                        return Ok(levels);
                     }
                     let mut parts = joined(self.parts_at(die, left)?);
                     let part = match (parts.len(), parts.pop()) {
                         (1, Some(part)) => part,
-                        (0, _) => return Ok(Some(FieldAt { is_padding: true, ..at })),
-                        _ => return Ok(Some(at)),
+                        (0, _) => {
+                            levels.push((FieldAt { is_padding: true, ..at }, None));
+                            return Ok(levels);
+                        }
+                        _ => return Ok(levels),
                     };
                     is_named = part.name.is_some();
                     if let Some(name) = &part.name {
@@ -102,17 +114,20 @@ impl<'a> FieldFinder<'_, '_, 'a> {
                     (at.bytes, left) = (part.bytes, left - part.offset);
                     match part.kind.filter(|_| !part.is_bits) {
                         Some(next) => kind = next,
-                        None => return Ok(Some(at)),
+                        None => {
+                            levels.push((at, None));
+                            return Ok(levels);
+                        }
                     }
                 }
-                _ => return Ok(Some(at)),
+                _ => return Ok(levels),
             }
         }
         Err(Damaged("a structure that contains itself".into()))
     }
 
     /// The full definition of a type that is only declared.
-    fn whole(&self, die: Die) -> Result<Option<Die>, Damaged> {
+    pub(super) fn whole(&self, die: Die) -> Result<Option<Die>, Damaged> {
         let (unit, entry) = self.types.units.entry(die)?;
         let name = self.types.units.text(die.section, &unit, &entry, constants::DW_AT_name);
         Ok(name.and_then(|name| self.complete.complete(&name)))
@@ -144,7 +159,43 @@ impl<'a> FieldFinder<'_, '_, 'a> {
             parts.push(StructMember { name, offset: at, bytes, kind: field.kind, is_bits });
             Ok(None::<()>)
         })?;
+        // What has no fields takes no room in others, though an object of it alone has a byte.
+        if parts.len() > 1 {
+            let mut kept = Vec::with_capacity(parts.len());
+            for part in parts {
+                if part.bytes > 1 || part.is_bits || !self.is_empty(part.kind, DEEPEST)? {
+                    kept.push(part);
+                }
+            }
+            return Ok(kept);
+        }
         Ok(parts)
+    }
+
+    /// Whether a class has no fields, nor has what it inherits from; one in the other, as `std::tuple` has them.
+    fn is_empty(&self, kind: Option<Die>, left: usize) -> Result<bool, Damaged> {
+        let Some(left) = left.checked_sub(1) else { return Ok(false) };
+        let Some(die) = kind.map(|kind| self.types.strip(kind)).transpose()?.flatten() else {
+            return Ok(false);
+        };
+        if self.types.shape(die)? != (Shape::Record { complete: true }) {
+            return Ok(false);
+        }
+        let mut inner = Vec::new();
+        self.types.units.children(die, |unit, entry| {
+            let is_base = entry.tag() == constants::DW_TAG_inheritance;
+            let is_part = entry.tag() == constants::DW_TAG_member || is_base;
+            if is_part && !entry.has_attr(constants::DW_AT_external) {
+                let units = self.types.units;
+                inner.push(units.reference(die.section, unit, entry, constants::DW_AT_type));
+            }
+            Ok((inner.len() > 1).then_some(()))
+        })?;
+        match inner[..] {
+            [] => Ok(!self.types.has_variants(die)?),
+            [only] => self.is_empty(only, left),
+            _ => Ok(false),
+        }
     }
 }
 

@@ -15,6 +15,7 @@
 //! mapped it. Pointers are followed by the caller, who can read memory: a [`DataPlace`] lists the
 //! steps.
 
+mod accesses;
 mod error;
 mod expression;
 mod follow;
@@ -33,6 +34,7 @@ mod units;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+pub use accesses::{AccessedField, UnknownAccess};
 pub use error::DefinitionError;
 pub use expression::{Expression, ExpressionError};
 pub use kernel::{KernelNameError, KernelSymbol, kernel_symbols};
@@ -178,6 +180,12 @@ impl Definitions {
             images.into_iter().find_map(|image| DebugInfo::of(Arc::clone(image), &self.debug_dirs))
         });
         found.as_ref()
+    }
+
+    /// The same with where variables are at which instructions.
+    fn debug_with_locations(&self) -> Option<DebugInfo> {
+        let mut images = std::iter::once(&self.image).chain(&self.separate);
+        images.find_map(|image| DebugInfo::with_locations(Arc::clone(image), &self.debug_dirs))
     }
 
     /// The object that `expression` names; of several variables of one name the one in the source file

@@ -128,7 +128,7 @@ pub(super) fn fields(
     offsets: &[u64],
 ) -> Option<Vec<Option<FieldAt>>> {
     let units = Units::of(debug.dwarf());
-    let complete = Completer { units: &units, threads: of.threads, known: RefCell::default() };
+    let complete = Completer::new(&units, of.threads);
     let types = Types { units: &units };
     let kind = type_of(&units, of.threads, variable)?;
     let finder = FieldFinder { types: &types, complete: &complete };
@@ -276,10 +276,16 @@ fn lack(of: &Definitions, name: &str, scanned: Scanned) -> DefinitionError {
 }
 
 /// Looks for whole types, each once.
-struct Completer<'c, 'a> {
+pub(super) struct Completer<'c, 'a> {
     units: &'c Units<'a>,
     threads: usize,
     known: RefCell<FxHashMap<String, Option<Die>>>,
+}
+
+impl<'c, 'a> Completer<'c, 'a> {
+    pub(super) fn new(units: &'c Units<'a>, threads: usize) -> Self {
+        Self { units, threads, known: RefCell::default() }
+    }
 }
 
 impl Complete for Completer<'_, '_> {

@@ -431,7 +431,7 @@ fn starred(name: &str, star: char) -> String {
 }
 
 /// Languages in which `struct x` is no `x`.
-fn is_c(unit: &DwarfUnit<'_>) -> bool {
+pub(super) fn is_c(unit: &DwarfUnit<'_>) -> bool {
     let root = unit.entry(unit.header.root_offset());
     let language = root.ok().and_then(|root| root.attr_value(constants::DW_AT_language));
     let Some(AttributeValue::Language(language)) = language else { return false };

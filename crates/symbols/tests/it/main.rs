@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)] // clippy takes helpers of a test binary for no tests
 
+mod accesses;
 mod cached;
 mod definitions;
 mod hostile;

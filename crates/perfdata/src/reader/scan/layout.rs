@@ -18,6 +18,8 @@ pub struct SampleFields<'a> {
     pub event: usize,
     /// In what the CPU was.
     pub mode: CpuMode,
+    /// Whether [`ip`](Self::ip) is that of the very instruction, by `PERF_RECORD_MISC_EXACT_IP`.
+    pub has_exact_ip: bool,
     /// Address of the instruction.
     pub ip: Option<u64>,
     /// Process and thread.
@@ -42,6 +44,9 @@ pub struct SampleFields<'a> {
     pub memory: Option<Tail<'a>>,
 }
 
+/// `PERF_RECORD_MISC_EXACT_IP`.
+const EXACT_IP: u16 = 1 << 14;
+
 impl<'a> SampleFields<'a> {
     /// The fields of `sample`, without its callchain and its stack.
     #[must_use]
@@ -49,6 +54,7 @@ impl<'a> SampleFields<'a> {
         Self {
             event: sample.event,
             mode: sample.mode,
+            has_exact_ip: sample.misc & EXACT_IP != 0,
             ip: sample.ip,
             task: sample.pid.zip(sample.tid),
             time: sample.time.unwrap_or(0),
@@ -182,6 +188,7 @@ impl SampleLayout {
         SampleFields {
             event,
             mode: mode(bits),
+            has_exact_ip: bits & EXACT_IP != 0,
             ip: word(words, self.ip),
             task: word(words, self.task).map(halves),
             time: word(words, self.time).unwrap_or(0),
