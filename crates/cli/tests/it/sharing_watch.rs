@@ -158,6 +158,7 @@ fn lines_of_a_cpp_program_are_judged_with_their_fields() {
 #[test]
 fn lines_of_a_rust_program_are_judged_with_their_fields() {
     skip_unless!(need_root());
+    skip_unless!(need_program("rustc", "--version"));
     let scratch = Scratch::new();
     let program = compiled(&scratch, "rustc", &["-g", "-O", "--edition", "2021"], "lines.rs");
     check(&scratch, &program, RUST);

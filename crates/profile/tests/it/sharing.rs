@@ -259,7 +259,7 @@ fn full_random_programs_are_judged_right_and_intervals_cover() {
 
 /// A line as text, without what needs time stamps.
 fn untimed(line: &SharedLine) -> String {
-    format!("{:?}", SharedLine { interval: None, ..line.clone() })
+    format!("{:?}", SharedLine { interval: None, cost_per_s: None, ..line.clone() })
 }
 
 /// One thread or several, in pieces of any size, or in order, as without time stamps: the same.

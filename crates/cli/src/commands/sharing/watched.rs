@@ -41,7 +41,7 @@ const MOST_RECORDS: u64 = 1_000_000;
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Watch")]
 pub(super) struct WatchLineArgs {
-    /// Count reads and writes of each word of a line in a live process
+    /// Count reads and writes of a line in a live process
     ///
     /// LINE is the number of a line in the table, whose process has to run still, or what pmuscope watch takes: a
     /// variable, a field, *pointer or 0xADDRESS, with -p PID or -- CMD.
