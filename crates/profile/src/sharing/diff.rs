@@ -47,7 +47,7 @@ pub struct SharingChange {
 
 /// What one recording has of a row.
 #[derive(Debug, Clone, Copy)]
-struct RowSide {
+struct ObjectSide {
     cost: Estimate,
     contended: u64,
     verdict: Option<SharingVerdict>,
@@ -95,7 +95,7 @@ impl SharingDiff {
         objects.sort_unstable();
         objects.dedup();
         let rows = objects.iter().map(|object| {
-            let of = |side: &[SharedLines]| -> Vec<RowSide> {
+            let of = |side: &[SharedLines]| -> Vec<ObjectSide> {
                 side.iter().map(|one| of_object(one, object)).collect()
             };
             change(Arc::clone(object), &of(before), &of(after))
@@ -105,7 +105,7 @@ impl SharingDiff {
         rows.iter_mut().zip(adjusted).for_each(|(row, p)| row.p = p);
         let size = |row: &SharingChange| row.change.value.abs();
         rows.sort_by(|a, b| size(b).total_cmp(&size(a)).then_with(|| a.object.cmp(&b.object)));
-        let of = |side: &[SharedLines]| -> Vec<RowSide> { side.iter().map(of_all).collect() };
+        let of = |side: &[SharedLines]| -> Vec<ObjectSide> { side.iter().map(of_all).collect() };
         let total = change("".into(), &of(before), &of(after));
         Self { total, rows, has_cost }
     }
@@ -122,29 +122,29 @@ fn object(line: &SharedLine) -> Arc<str> {
     }
 }
 
-fn of_all(found: &SharedLines) -> RowSide {
+fn of_all(found: &SharedLines) -> ObjectSide {
     let contended = found.memory.sums.contended();
     let cost = found.cost_per_s.unwrap_or(Estimate { value: 0.0, interval: None, n: 0 });
-    row_side(found, cost, contended, None)
+    object_side(found, cost, contended, None)
 }
 
-fn of_object(found: &SharedLines, name: &str) -> RowSide {
+fn of_object(found: &SharedLines, name: &str) -> ObjectSide {
     let lines: Vec<&SharedLine> =
         found.lines.iter().filter(|line| *object(line) == *name).collect();
     let contended = lines.iter().map(|line| line.sums.contended()).sum();
     let each = lines.iter().filter_map(|line| line.cost_per_s);
     let cost = each.reduce(sum).unwrap_or(Estimate { value: 0.0, interval: None, n: 0 });
-    row_side(found, cost, contended, lines.first().map(|line| line.verdict.verdict))
+    object_side(found, cost, contended, lines.first().map(|line| line.verdict.verdict))
 }
 
-fn row_side(
+fn object_side(
     found: &SharedLines,
     cost: Estimate,
     contended: u64,
     verdict: Option<SharingVerdict>,
-) -> RowSide {
+) -> ObjectSide {
     let each = if contended > 0 { cost.value / contended as f64 } else { 0.0 };
-    RowSide { cost, contended, verdict, each, seconds: found.seconds }
+    ObjectSide { cost, contended, verdict, each, seconds: found.seconds }
 }
 
 /// Of independent lines.
@@ -158,10 +158,10 @@ fn sum(a: Estimate, b: Estimate) -> Estimate {
     Estimate { n: a.n + b.n, ..sum }
 }
 
-fn change(object: Arc<str>, before: &[RowSide], after: &[RowSide]) -> SharingChange {
+fn change(object: Arc<str>, before: &[ObjectSide], after: &[ObjectSide]) -> SharingChange {
     let contended = [before, after].map(|side| side.iter().map(|one| one.contended).sum());
     let verdicts = [before, after].map(|side| side.iter().find_map(|one| one.verdict));
-    let values = |side: &[RowSide]| side.iter().map(|one| one.cost.value).collect::<Vec<f64>>();
+    let values = |side: &[ObjectSide]| side.iter().map(|one| one.cost.value).collect::<Vec<f64>>();
     if before.len() > 1 && after.len() > 1 {
         let (before, after) = (values(before), values(after));
         let average = |values: &[f64]| Estimate {
@@ -182,7 +182,7 @@ fn change(object: Arc<str>, before: &[RowSide], after: &[RowSide]) -> SharingCha
             contended,
         };
     }
-    let average = |side: &[RowSide], other: &[RowSide]| {
+    let average = |side: &[ObjectSide], other: &[ObjectSide]| {
         let value = mean(&values(side)).unwrap_or(0.0);
         let one = side.first().filter(|_| side.len() == 1);
         let interval = one.and_then(|one| match one.contended {
@@ -229,17 +229,17 @@ mod tests {
         assert!(interval.low > 0.0 && interval.high > 300.0, "{interval:?}");
     }
 
-    fn side(value: f64, half: f64, contended: u64) -> RowSide {
+    fn side(value: f64, half: f64, contended: u64) -> ObjectSide {
         let interval = Interval { low: value - half, high: value + half, level: LEVEL };
         let cost = Estimate { value, interval: Some(interval), n: contended as usize };
         let each = if contended > 0 { value / contended as f64 } else { 0.0 };
-        RowSide { cost, contended, verdict: None, each, seconds: 1.0 }
+        ObjectSide { cost, contended, verdict: None, each, seconds: 1.0 }
     }
 
     #[test]
     fn a_line_that_is_gone_has_become_less() {
         let gone = Estimate { value: 0.0, interval: None, n: 0 };
-        let gone = RowSide { cost: gone, contended: 0, verdict: None, each: 0.0, seconds: 1.0 };
+        let gone = ObjectSide { cost: gone, contended: 0, verdict: None, each: 0.0, seconds: 1.0 };
         let row = change("x".into(), &[side(1000.0, 100.0, 500)], &[gone]);
         assert_eq!(row.change.value, -1000.0);
         let interval = row.change.interval.unwrap();
