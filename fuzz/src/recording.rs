@@ -73,18 +73,22 @@ pub fn shared_lines(path: &Path) {
     let nowhere = Sources { symfs: Some("/nowhere".into()), ..Sources::default() };
     let mut symbolizer =
         Symbolizer::with_sources(pmuscope_symbols::Options { inlined: false }, nowhere);
-    let options = sharing::Options {
-        filter: Filter::default(),
-        line_bytes: 64,
-        least_share: 0.0,
-        threads: 2,
-        pieces: PIECES,
-    };
     let running = KernelIdentity::default();
-    if let Ok(found) = SharedLines::read(&recording, &options, &running, &mut symbolizer) {
-        let of_lines: u64 = found.lines.iter().map(|line| line.sums.contended()).sum();
-        assert!(of_lines <= found.memory.sums.contended(), "each load is of one line");
-        black_box(format!("{found:?}"));
+    for physical in [false, true] {
+        let options = sharing::Options {
+            filter: Filter::default(),
+            line_bytes: 64,
+            physical,
+            least_share: 0.0,
+            threads: 2,
+            pieces: PIECES,
+        };
+        let found = SharedLines::read(&recording, &options, &running, &mut symbolizer);
+        if let Ok(found) = found {
+            let of_lines: u64 = found.lines.iter().map(|line| line.sums.contended()).sum();
+            assert!(of_lines <= found.memory.sums.contended(), "each load is of one line");
+            black_box(format!("{found:?}"));
+        }
     }
 }
 

@@ -85,6 +85,13 @@ struct WordTargets {
     parts: Vec<(usize, usize, bool)>,
 }
 
+/// Targets at one address: of writes, and of reads with whether writes are among them.
+#[derive(Debug, Clone, Copy, Default)]
+struct PartTargets {
+    writes: Option<usize>,
+    reads: Option<(usize, bool)>,
+}
+
 impl WatchedLine {
     /// The lines of a recording in which words were watched for writes and for reads, by process, those with the most
     /// accesses first.
@@ -132,20 +139,20 @@ impl WatchedAccess {
 
 /// Words that have both kinds of watchpoints, by address; parts of a word have one name.
 fn words(hits: &Hits, line_bytes: u32) -> Vec<WordTargets> {
-    let mut parts: BTreeMap<u64, (Option<usize>, Option<(usize, bool)>)> = BTreeMap::new();
+    let mut parts: BTreeMap<u64, PartTargets> = BTreeMap::new();
     for (target, number) in hits.info.targets.iter().zip(0_usize..) {
         let part = parts.entry(target.address).or_default();
         match target.access {
-            Access::Write => part.0 = Some(number),
-            Access::Read => part.1 = Some((number, false)),
-            Access::ReadWrite => part.1 = Some((number, true)),
+            Access::Write => part.writes = Some(number),
+            Access::Read => part.reads = Some((number, false)),
+            Access::ReadWrite => part.reads = Some((number, true)),
             Access::Execute => {}
         }
     }
     let span = hits.info.span().map_or(0.0, |(first, last)| (last - first) as f64 / 1e9);
     let mut words: Vec<WordTargets> = Vec::new();
     for (address, part) in parts {
-        let (Some(writes), Some((reads, both))) = part else { continue };
+        let (Some(writes), Some((reads, both))) = (part.writes, part.reads) else { continue };
         let target = &hits.info.targets[writes];
         let points = [writes, reads].map(|one| hits.targets[one].points.clone()).concat();
         let goes_on = |word: &&mut WordTargets| {

@@ -67,7 +67,7 @@ impl<'a> WatchedLinesView<'a> {
     /// Samples of a line, if they are of this one.
     fn sampled(&self, line: &WatchedLine) -> Option<SampledLine<'a>> {
         let is_it = |sampled: &SampledLine<'_>| {
-            sampled.line.address % u64::from(line.bytes) == 0
+            sampled.line.address.is_multiple_of(u64::from(line.bytes))
                 && self.lines.first().is_some_and(|first| std::ptr::eq(first, line))
         };
         self.sampled.filter(is_it)

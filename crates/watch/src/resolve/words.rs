@@ -188,11 +188,11 @@ fn words(first: u64, labels: &[Label]) -> Vec<LineWord> {
         }
         last = label;
     }
-    without_text(words)
+    without_text(&words)
 }
 
 /// Long runs of elements of a byte each (text, as a rule) in words of 8.
-fn without_text(words: Vec<LineWord>) -> Vec<LineWord> {
+fn without_text(words: &[LineWord]) -> Vec<LineWord> {
     let array = |word: &LineWord| {
         let name = word.name.as_deref().filter(|_| word.bytes == 1)?;
         Some(name.strip_suffix(']')?.rsplit_once('[')?.0.to_owned())
@@ -285,13 +285,13 @@ mod tests {
         let bytes = |from: u64, number: u64| -> Vec<LineWord> {
             (0..number).map(|at| word(Some(&format!("name[{at}]")), from + at, 1)).collect()
         };
-        assert_eq!(without_text(bytes(0x40, 16)), bytes(0x40, 16));
+        assert_eq!(without_text(&bytes(0x40, 16)), bytes(0x40, 16));
         let joined = [
             word(Some("name[0]"), 0x44, 4),
             word(Some("name[4]"), 0x48, 8),
             word(Some("name[12]"), 0x50, 8),
         ];
-        assert_eq!(without_text(bytes(0x44, 20)), joined);
+        assert_eq!(without_text(&bytes(0x44, 20)), joined);
     }
 
     #[test]
