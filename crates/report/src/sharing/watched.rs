@@ -9,9 +9,9 @@ use serde_json::json;
 
 use super::sheets::thread_json;
 use super::words::contended_word;
-use crate::html::PageFrame;
+use crate::html::{Fact, PageFrame};
 use crate::number::{count, counted, duration, percent, significant};
-use crate::recording::{NoteOut, paint_line, push_all_notes, push_wrapped};
+use crate::recording::{Note, NoteOut, paint_line, push_all_notes, push_wrapped};
 use crate::report::Report;
 use crate::section::{Section, sections_html};
 use crate::sheet::{Field, FieldKind, NAME, Separator, Sheet, SheetObject, Value, delimited_by};
@@ -71,6 +71,22 @@ impl<'a> WatchedLinesView<'a> {
                 && self.lines.first().is_some_and(|first| std::ptr::eq(first, line))
         };
         self.sampled.filter(is_it)
+    }
+
+    fn notes(&self) -> Vec<Note> {
+        let mut notes = self.watch().notes_of_counts();
+        let say = |text: &str| Note { warning: false, text: text.to_owned() };
+        if self.hits.took_turns {
+            notes.push(say(
+                "there are more words than debug registers, so they were watched at different times: compare accesses of \
+                 one word, not of several.",
+            ));
+        } else if self.hits.is_part() {
+            notes.push(say(
+                "watchpoints were enabled part of the time, to limit the slowdown; all words were watched together.",
+            ));
+        }
+        notes
     }
 
     fn head(&self) -> String {
@@ -426,7 +442,7 @@ impl Report for WatchedLinesView<'_> {
             push_wrapped(&mut out, &why, style);
         }
         self.parts().iter().for_each(|part| part.push_text(&mut out, style));
-        push_all_notes(&mut out, self.watch().notes_of_counts(), style);
+        push_all_notes(&mut out, self.notes(), style);
         out
     }
 
@@ -441,7 +457,7 @@ impl Report for WatchedLinesView<'_> {
             watch: watch::watch_json(&self.watch()),
             lines: self.lines.iter().map(line).collect(),
             nothing: self.nothing(),
-            notes: NoteOut::of(self.watch().notes_of_counts()),
+            notes: NoteOut::of(self.notes()),
         }
     }
 
@@ -456,6 +472,15 @@ impl Report for WatchedLinesView<'_> {
     fn page(&self, commit: &str) -> Option<String> {
         let mut summary = watch::summary(&self.watch());
         summary.title = self.head();
+        summary.notes = self.notes();
+        let number = |of: fn(&WatchedAccess) -> u64| {
+            self.lines.iter().flat_map(|line| &line.accesses).map(of).sum::<u64>()
+        };
+        let (reads, writes) = (number(|one| one.reads), number(|one| one.writes));
+        let about = "reads and writes, while watchpoints were enabled";
+        if let Some(fact) = summary.facts.get_mut(1) {
+            *fact = Fact::new("Accesses", format!("{} + {}", count(reads), count(writes)), about);
+        }
         let nothing =
             self.nothing().map(|why| Section::new("", "Shared cache line").line(Some(why)));
         let parts: Vec<Section<'_>> = nothing.into_iter().chain(self.parts()).collect();

@@ -13,6 +13,7 @@ pub(super) fn notes(view: &WatchView<'_>) -> Vec<Note> {
     let hits = view.hits;
     let mut notes = of_counts(view);
     let mut say = |warning, text: String| notes.push(Note { warning, text });
+    armed(view, &mut say);
     values(view, &mut say);
     for target in &hits.info.targets {
         for note in &target.notes {
@@ -37,7 +38,7 @@ pub(super) fn notes(view: &WatchView<'_>) -> Vec<Note> {
     notes
 }
 
-/// What changes the reading of counts.
+/// What changes the reading of counts, but for the time that watchpoints were enabled.
 pub(super) fn of_counts(view: &WatchView<'_>) -> Vec<Note> {
     let hits = view.hits;
     let mut notes = Vec::new();
@@ -72,7 +73,6 @@ pub(super) fn of_counts(view: &WatchView<'_>) -> Vec<Note> {
             ),
         );
     }
-    armed(view, &mut say);
     notes
 }
 

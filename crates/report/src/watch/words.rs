@@ -24,9 +24,12 @@ pub(super) fn subject(info: &WatchInfo) -> String {
         [one] => accesses(one),
         _ => "hits",
     };
-    let names = info.targets.iter().take(MOST_NAMES).map(|target| escape(&target.name));
+    let names = info.targets.iter().map(|target| escape(&target.name));
     let mut names: Vec<String> = names.map(std::borrow::Cow::into_owned).collect();
-    let more = info.targets.len().saturating_sub(MOST_NAMES);
+    // Words of a cache line are watched twice.
+    names.dedup();
+    let more = names.len().saturating_sub(MOST_NAMES);
+    names.truncate(MOST_NAMES);
     if more > 0 {
         names.push(format!("{} more", count(more as u64)));
     }

@@ -84,7 +84,6 @@ pub(super) fn run(args: &Args, form: &Form) -> anyhow::Result<Exit> {
     let line = sampled.as_ref().map(|found| line_of(found, typed, number)).transpose()?.flatten();
     let target = target(args, line)?;
     program::find(&args.watched.command)?;
-    watch::warn(&machine);
     let request = request(&machine, args, target, (typed, line.filter(|_| number.is_some())))?;
     let (hits, summary, status) = watched(&machine, &request, args)?;
     let exit = watch::ended(&summary, status);
@@ -120,6 +119,8 @@ fn request(
         (WatchedPart::Words(words, _), _) => Some(words.clone()),
         _ => None,
     };
+    // Of what can be watched; else the error says all.
+    watch::warn(machine);
     let words = words.map(|words| accessed_now(machine, args, &target, words)).transpose()?;
     let part = words.map_or(part, |words| WatchedPart::Words(words, WordAccess::Apart));
     Ok(WatchRequest {
