@@ -14,40 +14,33 @@ use crate::harness::{Outcome, Scratch, Started, need_program, need_root, skip_un
 /// A virtual machine may lose the reason of a trap, and then the kernel ends the program (docs/watch.md).
 const TRIES: u32 = 3;
 
-/// What to watch, the verdict, and words with whether they are read and written.
-type Case = (&'static str, &'static str, &'static [(&'static str, bool, bool)]);
+/// What to watch, the verdict, and words with whether they are written; the others are only read.
+type Case = (&'static str, &'static str, &'static [(&'static str, bool)]);
 
-const READ: (bool, bool) = (true, false);
-
-/// A word that is written by an instruction that may read it too.
-const fn written(name: &'static str) -> (&'static str, bool, bool) {
-    (name, false, true)
+/// A word that is written. Whether it is read by another instruction before, compilers decide.
+const fn written(name: &'static str) -> (&'static str, bool) {
+    (name, true)
 }
 
-/// A word that is read, and then written by another instruction.
-const fn both(name: &'static str) -> (&'static str, bool, bool) {
-    (name, true, true)
-}
-
-const fn read(name: &'static str) -> (&'static str, bool, bool) {
-    (name, READ.0, READ.1)
+const fn read(name: &'static str) -> (&'static str, bool) {
+    (name, false)
 }
 
 const C: &[Case] = &[
     // Initialized data.
-    ("data_stats", "false_sharing", &[both("data_stats.hits"), both("data_stats.misses")]),
+    ("data_stats", "false_sharing", &[written("data_stats.hits"), written("data_stats.misses")]),
     // Data that starts as zero.
     ("counter", "true_sharing", &[written("counter[0]")]),
-    ("mixed", "both", &[written("mixed.shared"), both("mixed.own")]),
+    ("mixed", "both", &[written("mixed.shared"), written("mixed.own")]),
     // A field names its line as well.
     ("settings.rate", "read_only", &[read("settings.limit"), read("settings.rate")]),
-    ("alone", "one_thread", &[both("alone.first"), both("alone.second")]),
+    ("alone", "one_thread", &[written("alone.first"), written("alone.second")]),
     ("packed", "false_sharing", &[written("packed.in.first"), written("packed.in.second")]),
     // Bit-fields of one byte are the same bytes; of several bytes they are not.
-    ("bits", "true_sharing", &[both("bits.a/b")]),
+    ("bits", "true_sharing", &[written("bits.a/b")]),
     ("bytes", "false_sharing", &[written("bytes.low"), written("bytes.high")]),
-    ("*heap", "false_sharing", &[both("heap->hits"), both("heap->misses")]),
-    ("own@TID", "false_sharing", &[both("own.hits@TID"), both("own.misses@TID")]),
+    ("*heap", "false_sharing", &[written("heap->hits"), written("heap->misses")]),
+    ("own@TID", "false_sharing", &[written("own.hits@TID"), written("own.misses@TID")]),
 ];
 
 const CPP: &[Case] = &[
@@ -69,7 +62,7 @@ const CPP: &[Case] = &[
 ];
 
 const RUST: &[Case] = &[
-    ("QUEUE", "both", &[both("QUEUE.head"), written("QUEUE.tail")]),
+    ("QUEUE", "both", &[written("QUEUE.head"), written("QUEUE.tail")]),
     ("SLOTS", "false_sharing", &[written("SLOTS.__0[1]"), written("SLOTS.__0[9]")]),
     ("READY", "read_only", &[read("READY.__0")]),
     ("TOTAL", "true_sharing", &[written("TOTAL.__0[0]")]),
@@ -130,10 +123,10 @@ fn check(scratch: &Scratch, program: &Path, cases: &[Case]) {
             expected.iter().map(|one| one.0.replace("TID", &pid.to_string())).collect();
         let found: Vec<&str> = words.iter().map(|word| word["word"].as_str().unwrap()).collect();
         assert_eq!(found, names, "{target}");
-        for (word, (name, is_read, is_written)) in words.iter().zip(*expected) {
+        for (word, (name, is_written)) in words.iter().zip(*expected) {
             let number = |key: &str| word[key].as_u64().unwrap();
             assert_eq!(number("writes") > 0, *is_written, "{target}: {name}: {word}");
-            assert_eq!(number("reads") > 20, *is_read, "{target}: {name}: {word}");
+            assert!(*is_written || number("reads") > 20, "{target}: {name}: {word}");
         }
     }
 }
