@@ -121,7 +121,9 @@ fn what_is_of_metrics_only_is_told() {
     windows(&scratch, "a.data", 0.5, 1);
     let both = ["a.data", "a.data"];
     let run = |args: &[&str]| scratch.pmuscope(["diff"].iter().chain(&both).chain(args));
-    run(&["-o", "x.csv"]).exits(2).complains("CSV and TSV are of metrics. Try: --metrics");
+    run(&["-o", "x.csv"])
+        .exits(2)
+        .complains("CSV and TSV are of metrics and shared lines. Try: --metrics");
     run(&["--by", "module"]).exits(2).complains("Try: --metrics with them");
     run(&["--metrics=none"]).exits(2).complains("there is no metric or group \"none\"");
     run(&["--metrics=slots"]).exits(2).complains("no metric or group");

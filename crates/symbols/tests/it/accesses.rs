@@ -160,9 +160,13 @@ fn is_right(field: &AccessedField, truth: &Truth, is_store: bool) -> bool {
     let written = written(field);
     (if is_store { &truth.stores } else { &truth.loads }).iter().any(|right| {
         let wider = field.bytes.is_none_or(|bytes| bytes > 8);
-        let bits = right == "queue.level";
+        // Bit-fields of one byte are named together.
+        let together = written
+            .rsplit_once('.')
+            .is_some_and(|(of, last)| last.split('/').any(|one| format!("{of}.{one}") == *right));
+        let bits = together || right == "queue.level";
         let pointer = right == "unique_ptr" && written.starts_with("unique_ptr<");
-        *right == written || pointer || ((wider || bits) && right.starts_with(&written))
+        *right == written || together || pointer || ((wider || bits) && right.starts_with(&written))
     })
 }
 
