@@ -302,6 +302,17 @@ impl Symbolizer {
         objects::parts(&self.sources, module, groups)
     }
 
+    /// The same for objects of types: for each type's name and offsets in an object of it the innermost structure or array
+    /// that has all of these.
+    #[must_use]
+    pub fn type_part_layouts(
+        &self,
+        module: &Module<'_>,
+        groups: &[(Arc<str>, Vec<u64>)],
+    ) -> Vec<Option<definitions::PartLayout>> {
+        objects::parts_of_types(&self.sources, module, groups)
+    }
+
     /// What the instruction at each of `addresses` of `module` loads or stores: the field of which type, by debug
     /// information, also of optimized code. Of x86-64 and AArch64 files; a load or store has one answer, whatever memory
     /// it accesses: `(struct queue).head`.

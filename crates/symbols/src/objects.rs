@@ -99,6 +99,27 @@ pub(crate) fn parts(
     out
 }
 
+/// For each type's name and offsets in an object of it: the innermost part that has all of these.
+pub(crate) fn parts_of_types(
+    sources: &Sources,
+    module: &Module<'_>,
+    groups: &[(Arc<str>, Vec<u64>)],
+) -> Vec<Option<PartLayout>> {
+    let mut out = vec![None; groups.len()];
+    let Module::File { path, build_id } = module else { return out };
+    let Ok(definitions) = Definitions::open(sources, path, *build_id) else { return out };
+    let mut by_type: BTreeMap<&str, Vec<NumberedOffsets>> = BTreeMap::new();
+    for (number, (name, offsets)) in groups.iter().enumerate() {
+        by_type.entry(name).or_default().push((number, offsets.clone()));
+    }
+    for (name, all) in by_type {
+        let (numbers, offsets): (Vec<usize>, Vec<Vec<u64>>) = all.into_iter().unzip();
+        let layouts = definitions.type_part_layouts(name, &offsets);
+        numbers.into_iter().zip(layouts).for_each(|(number, layout)| out[number] = layout);
+    }
+    out
+}
+
 /// An object and the address where it begins, as the symbol table has it.
 pub(crate) type PlacedObject = Option<(DataObject, u64)>;
 

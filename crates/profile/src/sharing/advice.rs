@@ -91,6 +91,10 @@ pub(super) struct PartQuery {
     pub(super) variable: Arc<str>,
     /// Offsets in the line.
     pub(super) offsets: Vec<u32>,
+    /// The same in the variable or object.
+    pub(super) within: Vec<u64>,
+    /// There is no variable: `variable` is the type of an object.
+    pub(super) is_type: bool,
 }
 
 /// A use that counts: threads and writes that are too few for a verdict are left out.
@@ -128,6 +132,18 @@ fn variable(line: &SharedLine, word: u32) -> Option<(Arc<str>, u64)> {
     })
 }
 
+/// The same of an object without a variable: its type.
+fn object(line: &SharedLine, word: u32) -> Option<(Arc<str>, u64, bool)> {
+    if let Some((name, start)) = variable(line, word) {
+        return Some((name, start, false));
+    }
+    let mut offsets = line.offsets.iter().filter(|one| one.word == word && one.object.is_none());
+    offsets.find_map(|one| {
+        let at = line.address.checked_add(u64::from(one.offset))?;
+        Some((Arc::clone(one.type_name.as_ref()?), at.checked_sub(one.within?)?, true))
+    })
+}
+
 fn is_false(line: &SharedLine) -> bool {
     matches!(line.verdict.verdict, SharingVerdict::FalseSharing | SharingVerdict::Both)
 }
@@ -150,16 +166,15 @@ pub(super) fn queries(lines: &[SharedLine], uses: &[LineUses], most: usize) -> V
         of_word.retain(|_, (accesses, is_written)| {
             *is_written || *accesses as f64 >= SLIGHT * sum as f64
         });
-        let mut by_variable: BTreeMap<(u64, Arc<str>), Vec<u32>> = BTreeMap::new();
+        let mut by_variable: BTreeMap<(u64, Arc<str>, bool), Vec<u32>> = BTreeMap::new();
         for &word in of_word.keys() {
-            let Some((name, start)) = variable(line, word) else { continue };
-            by_variable.entry((start, name)).or_default().push(word);
+            let Some((name, start, is_type)) = object(line, word) else { continue };
+            by_variable.entry((start, name, is_type)).or_default().push(word);
         }
-        all.extend(by_variable.into_iter().map(|((start, variable), offsets)| PartQuery {
-            line: number,
-            start,
-            variable,
-            offsets,
+        all.extend(by_variable.into_iter().map(|((start, variable, is_type), offsets)| {
+            let at = |offset: &u32| (line.address + u64::from(*offset)).saturating_sub(start);
+            let within = offsets.iter().map(at).collect();
+            PartQuery { line: number, start, variable, offsets, within, is_type }
         }));
     }
     all
@@ -300,8 +315,10 @@ impl LineScene<'_> {
             }
             measured.extend(covered(line.address, self.line_bytes, start, (stride, length), part));
             for one in uses {
-                let is_it = variable(line, one.one.word)
-                    .is_some_and(|(name, from)| from == query.start && name == query.variable);
+                let is_it = object(line, one.one.word).is_some_and(|(name, from, is_type)| {
+                    (from, name, is_type)
+                        == (query.start, Arc::clone(&query.variable), query.is_type)
+                });
                 let address = line.address.checked_add(u64::from(one.one.word));
                 let Some((instance, offset)) = address.filter(|_| is_it).and_then(within) else {
                     continue;

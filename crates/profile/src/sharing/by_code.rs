@@ -61,6 +61,9 @@ pub(super) fn of_cells(cells: &[(AccessKey, ClassSums)]) -> LineCode {
 /// An object in a line: its type, and where it begins, bytes from the line's beginning.
 type LineObject = (Arc<str>, i64);
 
+/// By line and type: the module of code that accesses an object of it.
+pub(super) type TypeModules = BTreeMap<(usize, Arc<str>), u32>;
+
 /// A type and a field of it.
 type TypedField = (Arc<str>, FieldAt);
 
@@ -72,19 +75,23 @@ enum OffsetField {
 }
 
 impl LineNaming<'_> {
-    /// Names offsets that have no variable; `codes` are those of the first lines.
+    /// Names offsets that have no variable; `codes` are those of the first lines. Also says where their types are defined.
     pub(super) fn by_code(
         &mut self,
         places: &[ModuleAddress],
         lines: &mut [SharedLine],
         codes: &[LineCode],
-    ) -> FieldsByCode {
+    ) -> (FieldsByCode, TypeModules) {
         let mut found = FieldsByCode::default();
+        let mut modules = TypeModules::new();
         let accessed = self.accessed(&wanted(places, lines, codes));
         let mut left: Vec<(usize, usize, LineObject, ModuleAddress)> = Vec::new();
         let mut fields: Vec<Vec<OffsetField>> = Vec::new();
         for (number, (line, code)) in lines.iter_mut().zip(codes).enumerate() {
             let (known, objects) = of_line(line, code, places, &accessed);
+            modules.extend(
+                objects.iter().map(|((name, _), code)| ((number, Arc::clone(name)), code.module)),
+            );
             for (at, (offset, field)) in line.offsets.iter_mut().zip(&known).enumerate() {
                 match field {
                     OffsetField::Known(field) => put(offset, field),
@@ -110,7 +117,7 @@ impl LineNaming<'_> {
                 }
             }
         }
-        found
+        (found, modules)
     }
 
     /// What instructions access.
@@ -182,6 +189,7 @@ impl LineNaming<'_> {
             let Some((_, _, (_, start), _)) = start else { continue };
             let begins = start.saturating_add_unsigned(field.offset);
             offset.type_name = Some(Arc::clone(type_name));
+            offset.within = u64::try_from(i64::from(offset.offset) - start).ok();
             offset.field = Some(&*field.path).filter(|path| !path.is_empty()).map(Arc::from);
             offset.word = u32::try_from(begins.max(0)).unwrap_or(offset.offset).min(offset.offset);
         }
@@ -262,6 +270,7 @@ fn agreed(found: &[(&AccessedField, ModuleAddress)]) -> OffsetField {
 
 fn put(offset: &mut LineOffset, field: &AccessedField) {
     offset.type_name = Some(Arc::clone(&field.type_name));
+    offset.within = field.offset;
     offset.field = Some(&*field.path).filter(|path| !path.is_empty()).map(Arc::from);
     // One that begins in the line before has all of its bytes here in one word.
     let before = if field.path.is_empty() { 0 } else { field.within.min(offset.offset.into()) };

@@ -13,7 +13,7 @@ use pmuscope_symbols::{DataObject, KernelIdentity, Module, Symbolizer};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::advice::{LineUses, PartQuery, advise, queries};
-use super::by_code::{self, LineCode};
+use super::by_code::{self, LineCode, TypeModules};
 use super::detail::{AccessKey, LineDetails, LineMemory, NO_CPU};
 use super::diff::per_second;
 use super::key::{LineSpace, is_of_kernel};
@@ -95,14 +95,14 @@ pub(super) fn lines(
     }
     let memory: Vec<LineMemory> = found.memory.iter().flatten().copied().collect();
     let firsts = naming.objects(&memory, &mut lines);
-    let by_code = naming.by_code(&found.places.list, &mut lines, &codes);
+    let (by_code, modules) = naming.by_code(&found.places.list, &mut lines, &codes);
     let mut of_words = Vec::with_capacity(lines.len());
     for (line, uses) in lines.iter_mut().zip(&uses) {
         let words;
         (line.verdict, line.pairs, words) = judged(line, uses);
         of_words.push(words);
     }
-    let parts = naming.parts(&firsts, queries(&lines, &of_words, MOST_WITH_FIELDS));
+    let parts = naming.parts((&firsts, &modules), queries(&lines, &of_words, MOST_WITH_FIELDS));
     let has_cost = ranked.memory.sums.cost > 0;
     advise(&mut lines, &of_words, &parts, (line_bytes, has_cost));
     let (memory, further_lines) = (ranked.memory, ranked.further);
@@ -340,9 +340,12 @@ impl LineNaming<'_> {
     /// Layouts of the parts of variables that advice is asked for; `firsts` are the places of the lines' first bytes.
     fn parts(
         &self,
-        firsts: &[Option<ModuleAddress>],
+        (firsts, modules): (&[Option<ModuleAddress>], &TypeModules),
         queries: Vec<PartQuery>,
     ) -> Vec<(PartQuery, Option<PartLayout>)> {
+        let (types, queries): (Vec<PartQuery>, Vec<PartQuery>) =
+            queries.into_iter().partition(|query| query.is_type);
+        let mut all = self.parts_of_types(modules, types);
         let mut groups: Vec<Vec<Vec<u64>>> = vec![Vec::new(); self.state.modules.list().len()];
         let mut places = Vec::with_capacity(queries.len());
         for query in &queries {
@@ -358,6 +361,35 @@ impl LineNaming<'_> {
         let find =
             |module: &Module<'_>, groups: &[Vec<u64>]| self.symbolizer.part_layouts(module, groups);
         let found = objects(self.state, &groups, self.metadata, kernel, find);
+        let layout = |place: Option<(usize, usize)>| {
+            let (module, at) = place?;
+            found[module].get(at)?.clone()
+        };
+        all.extend(queries.into_iter().zip(places).map(|(query, place)| (query, layout(place))));
+        all
+    }
+
+    /// The same of objects without variables, by their types.
+    fn parts_of_types(
+        &self,
+        modules: &TypeModules,
+        queries: Vec<PartQuery>,
+    ) -> Vec<(PartQuery, Option<PartLayout>)> {
+        let mut groups: Vec<Vec<(Arc<str>, Vec<u64>)>> =
+            vec![Vec::new(); self.state.modules.list().len()];
+        let mut places = Vec::with_capacity(queries.len());
+        for query in &queries {
+            let module = modules.get(&(query.line, Arc::clone(&query.variable)));
+            places.push(module.map(|&module| {
+                let group = &mut groups[module as usize];
+                group.push((Arc::clone(&query.variable), query.within.clone()));
+                (module as usize, group.len() - 1)
+            }));
+        }
+        let kernel = self.state.kernel_identity(self.metadata).compare(self.running);
+        let found = objects(self.state, &groups, self.metadata, kernel, |module, groups| {
+            self.symbolizer.type_part_layouts(module, groups)
+        });
         let layout = |place: Option<(usize, usize)>| {
             let (module, at) = place?;
             found[module].get(at)?.clone()

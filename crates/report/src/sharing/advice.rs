@@ -146,6 +146,10 @@ fn layout_text(view: &SharingView<'_>, line: &SharedLine, advice: &SharingAdvice
 /// `counters.slots[] (struct slot)`.
 fn of_type(object: &AdvisedObject) -> String {
     let name = format!("{}{}", object.variable, object.path);
+    // Memory without a variable goes by its type.
+    if name == object.layout.name {
+        return escape(&name).into_owned();
+    }
     format!("{} ({})", escape(&name), escape(&object.layout.name))
 }
 

@@ -272,10 +272,17 @@ impl Definitions {
     /// debug information does not have it.
     #[must_use]
     pub fn type_layout(&self, name: &str) -> Option<TypeLayout> {
-        let words = ["struct ", "class ", "union "];
-        let bare = words.iter().find_map(|word| name.strip_prefix(word)).unwrap_or(name);
-        let expression = bare.parse::<Expression>().ok().filter(Expression::is_name)?;
-        typed::type_layout(self, self.debug()?, &expression)
+        typed::type_layout(self, self.debug()?, &type_name(name)?)
+    }
+
+    /// For each of `parts`, which are offsets in an object of the structure, class or union `name`: the innermost structure
+    /// or array of it that has all of them; see [`Definitions::type_layout`] and [`Definitions::part_layouts`].
+    #[must_use]
+    pub fn type_part_layouts(&self, name: &str, parts: &[Vec<u64>]) -> Vec<Option<PartLayout>> {
+        let found = type_name(name)
+            .zip(self.debug())
+            .and_then(|(name, debug)| typed::type_part_layouts(self, debug, &name, parts));
+        found.unwrap_or_else(|| vec![None; parts.len()])
     }
 
     /// Whether it is a program for 32-bit x86.
@@ -402,6 +409,13 @@ impl Definitions {
             declared: None,
         })
     }
+}
+
+/// The name of a type without what it is: `queue` of `struct queue`.
+fn type_name(name: &str) -> Option<Expression> {
+    let words = ["struct ", "class ", "union "];
+    let bare = words.iter().find_map(|word| name.strip_prefix(word)).unwrap_or(name);
+    bare.parse().ok().filter(Expression::is_name)
 }
 
 /// A part of a file that a process maps.

@@ -152,6 +152,22 @@ pub(super) fn part_layouts(
     Some(parts.iter().map(part).collect())
 }
 
+/// The innermost parts with these offsets of an object of the structure, class or union of that name.
+pub(super) fn type_part_layouts(
+    of: &Definitions,
+    debug: &DebugInfo,
+    name: &Expression,
+    parts: &[Vec<u64>],
+) -> Option<Vec<Option<PartLayout>>> {
+    let units = Units::of(debug.dwarf());
+    let complete = Completer { units: &units, threads: of.threads, known: RefCell::default() };
+    let types = Types { units: &units };
+    let kind = type_named(&units, of.threads, name)?;
+    let reader = LayoutReader::new(&types, &complete, of.is_i386());
+    let part = |offsets: &Vec<u64>| reader.part(kind, offsets).ok().flatten();
+    Some(parts.iter().map(part).collect())
+}
+
 /// The layout of the structure, class or union of that name.
 pub(super) fn type_layout(
     of: &Definitions,
@@ -161,11 +177,16 @@ pub(super) fn type_layout(
     let units = Units::of(debug.dwarf());
     let complete = Completer { units: &units, threads: of.threads, known: RefCell::default() };
     let types = Types { units: &units };
+    let die = type_named(&units, of.threads, name)?;
+    LayoutReader::new(&types, &complete, of.is_i386()).layout(die).ok().flatten()
+}
+
+/// The structure, class or union of that name.
+fn type_named(units: &Units<'_>, threads: usize, name: &Expression) -> Option<Die> {
     let query = |deep| Query { parts: &name.name, types: true, deep };
     let whole = |scanned: Scanned| Some(scanned.found.iter().find(|one| !one.declaration)?.die);
-    let die = whole(scan::all(&units, query(false), of.threads))
-        .or_else(|| whole(scan::all(&units, query(true), of.threads)))?;
-    LayoutReader::new(&types, &complete, of.is_i386()).layout(die).ok().flatten()
+    whole(scan::all(units, query(false), threads))
+        .or_else(|| whole(scan::all(units, query(true), threads)))
 }
 
 /// The type of the variable of that name and address.
