@@ -546,7 +546,10 @@ fn fields_of_the_heap_have_the_names_that_code_has_for_them() {
     assert_eq!(of(2), ["0 struct config .writer", "40 ? ?"]);
     // The layout of an object of the heap is that of its type.
     let advice = &found["lines"][1]["advice"][0];
-    assert_eq!((&advice["kind"], &advice["object"]), (&"rearrange".into(), &"struct counters".into()));
+    assert_eq!(
+        (&advice["kind"], &advice["object"]),
+        (&"rearrange".into(), &"struct counters".into())
+    );
     let of_field = |name: &str| {
         let fields = advice["fields"].as_array().unwrap();
         let field = fields.iter().find(|field| field["name"] == name).unwrap();
@@ -564,7 +567,9 @@ fn fields_of_the_heap_have_the_names_that_code_has_for_them() {
     assert_eq!(by_code["disagreeing"].as_u64(), Some(samples(2, 1)));
     let text = scratch.pmuscope(["sharing", "x.data"]);
     text.exits(0).prints("(struct counters).third").prints("type and field known from the code");
-    text.prints("Move fields of struct counters so that different threads use different cache lines");
+    text.prints(
+        "Move fields of struct counters so that different threads use different cache lines",
+    );
     let fields = scratch.pmuscope(["sharing", "x.data", "--by", "field"]);
     fields.exits(0).prints("(struct totals).total");
 }
