@@ -338,6 +338,16 @@ fn mappings_of(
     Some(Memory { pid: PID, first: base + number(&found[0]), mappings, code: None })
 }
 
+/// Each offset of a line with what it is named by, variable or type, and its field.
+fn names_at(found: &Value, line: usize, by: &str, between: &str) -> Vec<String> {
+    let offsets = found["lines"][line]["offsets"].as_array().unwrap().iter();
+    let text = |offset: &Value| {
+        let part = |key: &str| offset[key].as_str().unwrap_or("?").to_owned();
+        format!("{} {}{between}{}", offset["offset"], part(by), part("field"))
+    };
+    offsets.map(text).collect()
+}
+
 #[test]
 fn fields_of_variables_have_their_names() {
     let scratch = Scratch::new();
@@ -353,14 +363,7 @@ fn fields_of_variables_have_their_names() {
         let program = example(Pmu::Pebs);
         program.run().write_in(&program, &scratch.path("x.data"), &memory);
         let found = json(&scratch, &[]);
-        let of = |line: usize| {
-            let offsets = found["lines"][line]["offsets"].as_array().unwrap().iter();
-            let text = |offset: &Value| {
-                let part = |key: &str| offset[key].as_str().unwrap_or("?").to_owned();
-                format!("{} {}{}", offset["offset"], part("object"), part("field"))
-            };
-            offsets.map(text).collect::<Vec<_>>()
-        };
+        let of = |line: usize| names_at(&found, line, "object", "");
         assert_eq!(of(0), ["8 counters.line0.total"], "{flag}");
         let threads = [0, 8, 16].map(|at| format!("{at} counters.of_thread[{}]", at / 8));
         assert_eq!(of(1), threads, "{flag}");
@@ -529,14 +532,7 @@ fn fields_of_the_heap_have_the_names_that_code_has_for_them() {
     let program = example(Pmu::Pebs);
     program.run().write_in(&program, &scratch.path("x.data"), &memory);
     let found = json(&scratch, &[]);
-    let of = |line: usize| {
-        let offsets = found["lines"][line]["offsets"].as_array().unwrap().iter();
-        let text = |offset: &Value| {
-            let part = |key: &str| offset[key].as_str().unwrap_or("?").to_owned();
-            format!("{} {} {}", offset["offset"], part("type"), part("field"))
-        };
-        offsets.map(text).collect::<Vec<_>>()
-    };
+    let of = |line: usize| names_at(&found, line, "type", " ");
     assert_eq!(of(0), ["8 struct totals .total"]);
     // Of the third only plain numbers are accessed: it is in the object of the others.
     let counters = ["first", "second", "third"];

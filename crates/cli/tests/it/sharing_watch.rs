@@ -1,4 +1,4 @@
-//! `pmuscope sharing --watch` on programs whose threads share cache lines in known ways: fields and verdict of each.
+//! `pmuscope sharing --watch` on programs with threads that share cache lines in known ways: fields and verdict of each.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

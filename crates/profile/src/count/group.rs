@@ -15,7 +15,7 @@ pub struct GroupBy {
     pub cpus: bool,
 }
 
-/// By what tasks are told apart, from coarse to fine.
+/// What tasks are grouped by, from coarse to fine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum TasksBy {
     /// The name of the thread.

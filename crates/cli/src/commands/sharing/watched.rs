@@ -43,8 +43,8 @@ const MOST_RECORDS: u64 = 1_000_000;
 pub(super) struct WatchLineArgs {
     /// Count reads and writes of a line in a live process
     ///
-    /// LINE is the number of a line in the table, whose process has to run still, or what pmuscope watch takes: a
-    /// variable, a field, *pointer or 0xADDRESS, with -p PID or -- CMD.
+    /// LINE is the number of a line in the table, if its process still runs, or what pmuscope watch takes: a variable, a
+    /// field, *pointer or 0xADDRESS, with -p PID or -- CMD.
     #[arg(long, value_name = "LINE")]
     watch: Option<String>,
     /// Stop watching after DURATION (a plain number: ms)
@@ -235,11 +235,11 @@ fn target(args: &Args, line: Option<&SharedLine>) -> anyhow::Result<Target> {
         ([], false, _) => Ok(Target::Command),
         ([], true, Some(pid)) => Ok(Target::Processes(vec![pid as u32])),
         ([], true, None) => {
-            let whose = line.map(|line| match line.in_kernel {
+            let owner = line.map(|line| match line.in_kernel {
                 true => "the line is of the kernel",
                 false => "the line is of a shared file",
             });
-            let why = whose.unwrap_or("no process to watch");
+            let why = owner.unwrap_or("no process to watch");
             Err(bad_input(format!("--watch: {why}. Try: -p PID, or -- CMD")))
         }
         (pids, true, _) => Ok(Target::Processes(pids.iter().map(|&pid| pid as u32).collect())),
