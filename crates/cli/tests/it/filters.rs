@@ -72,11 +72,13 @@ fn filters(scratch: &Scratch) -> Vec<Vec<String>> {
     let times = format!("{},{}", time(samples.len() / 3), time(samples.len() / 2));
     let cpu = middle["cpu"].to_string();
     let comm = middle["comm"].as_str().unwrap();
+    // perf 6.1 rejects a list with a repeated name: no output, but exit status 0.
+    let comms = if comm == "swapper" { comm.to_owned() } else { format!("{comm},swapper") };
     let flags = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
     vec![
         flags(&["--pid", &pid]),
         flags(&["--tid", &tid]),
-        flags(&["--comm", &format!("{comm},swapper")]),
+        flags(&["--comm", &comms]),
         flags(&["--cpu", &cpu]),
         flags(&["--time", &times]),
         flags(&["--time", "10%-40%"]),
