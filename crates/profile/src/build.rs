@@ -48,7 +48,7 @@ impl Collected {
         let left_out: u64 = self.counts().iter().map(|counts| counts.left_out).sum();
         let stacks = self.stacks(stack_copy);
         let filter = &self.filter;
-        let left_out = left_out + filter.keep_named(&mut aggregate);
+        let left_out = left_out + filter.keep_named(&mut aggregate, &named.modules);
         let sampled = self.sampled();
         for (index, facts) in (0_u32..).zip(&mut events) {
             facts.has_period &= aggregate.adds_up(index);

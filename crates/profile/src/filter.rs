@@ -7,6 +7,7 @@
 use std::ops::RangeInclusive;
 
 use crate::aggregate::Aggregate;
+use crate::profile::ModuleSummary;
 
 /// Which samples count. What is empty or `None` lets all of them pass; a sample that does not say what
 /// it is asked for does not pass.
@@ -24,9 +25,11 @@ pub struct Filter {
     pub times: Vec<RangeInclusive<u64>>,
     /// By index of the event.
     pub events: Option<Vec<bool>>,
-    /// Part of the name of the function that the sample was taken in, or of one inlined there.
+    /// Modules that samples were taken in: whole paths, or the last parts of paths.
+    pub dsos: Vec<String>,
+    /// Part of the name of the function that the sample was taken in, or of one inlined there; after `=` the whole name.
     pub symbol: Option<String>,
-    /// Part of the name of that function or of any caller.
+    /// Part of the name of that function or of any caller; after `=` the whole name.
     pub focus: Option<String>,
     /// Processes and threads that the recording is of, where its events were of all tasks.
     pub targets: Targets,
@@ -123,7 +126,7 @@ impl Filter {
 
     /// Whether it asks for names of functions.
     pub(crate) fn is_by_name(&self) -> bool {
-        self.symbol.is_some() || self.focus.is_some()
+        self.symbol.is_some() || self.focus.is_some() || !self.dsos.is_empty()
     }
 
     /// Whether it asks for CPUs or times.
@@ -152,36 +155,32 @@ impl Filter {
         self.times.iter().map(part).sum()
     }
 
-    /// Leaves out cells by the names of their functions; tells how many samples that were.
-    pub(crate) fn keep_named(&self, counts: &mut Aggregate) -> u64 {
+    /// Leaves out cells by the names of their modules and functions; returns how many samples that were.
+    pub(crate) fn keep_named(&self, counts: &mut Aggregate, modules: &[ModuleSummary]) -> u64 {
         if !self.is_by_name() {
             return 0;
         }
-        let fits = |wanted: &Option<String>| -> Vec<bool> {
-            let is = |name: &str| wanted.as_ref().is_none_or(|part| name.contains(&**part));
-            let fits: Vec<bool> = counts.functions.iter().map(|one| is(&one.name)).collect();
-            let frame = |function: Option<u32>| function.is_some_and(|at| fits[at as usize]);
-            counts.frames.iter().map(|one| wanted.is_none() || frame(one.function)).collect()
+        let by_function = |wanted: &String| -> Vec<bool> {
+            counts.functions.iter().map(|one| is_named(&one.name, wanted)).collect()
         };
-        let (symbol, focus) = (fits(&self.symbol), fits(&self.focus));
-        let keeps = |stack: u32| {
-            let mut here = counts.stacks.frames(stack);
-            let mut in_it = false;
-            // The function and what was inlined into it.
-            for frame in here.by_ref() {
-                in_it |= symbol[frame as usize];
-                if in_it || !counts.frames[frame as usize].inlined {
-                    break;
-                }
-            }
-            (in_it || self.symbol.is_none())
-                && (self.focus.is_none()
-                    || counts.stacks.frames(stack).any(|frame| focus[frame as usize]))
-        };
-        let kept: Vec<bool> = (0..counts.stacks.len() as u32).map(keeps).collect();
+        let mut kept: Vec<Vec<bool>> = Vec::new();
+        if !self.dsos.is_empty() {
+            let is_one = |one: &ModuleSummary| self.dsos.iter().any(|name| one.is_called(name));
+            let is_in: Vec<bool> = modules.iter().map(is_one).collect();
+            let has = |module: u32| is_in.get(module as usize).copied().unwrap_or(false);
+            kept.push(counts.stacks_in(&|frame| has(frame.module)));
+        }
+        if let Some(wanted) = &self.symbol {
+            kept.push(counts.stacks_in_function(&by_function(wanted)));
+        }
+        if let Some(wanted) = &self.focus {
+            let is_it = by_function(wanted);
+            let has = |function: Option<u32>| function.is_some_and(|at| is_it[at as usize]);
+            kept.push(counts.stacks_through(&|frame| has(frame.function)));
+        }
         let mut left_out = 0;
         counts.retain_cells(|cell| {
-            let keeps = kept[cell.stack as usize];
+            let keeps = kept.iter().all(|kept| kept[cell.stack as usize]);
             left_out += if keeps { 0 } else { cell.samples };
             keeps
         });
@@ -189,9 +188,26 @@ impl Filter {
     }
 }
 
+/// Whether a function has the name that is wanted: a part of it, or after `=` the whole name.
+fn is_named(name: &str, wanted: &str) -> bool {
+    match wanted.strip_prefix('=') {
+        Some(whole) => name == whole,
+        None => name.contains(wanted),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_is_meant_by_a_part_or_as_a_whole() {
+        let asked = [("parse", true), ("arse_l", true), ("=parse", false), ("=parse_line", true)];
+        for (wanted, expected) in asked {
+            assert_eq!(is_named("parse_line", wanted), expected, "{wanted}");
+        }
+        assert!(is_named("operator=", "r=") && is_named("operator=", "=operator="));
+    }
 
     #[test]
     fn what_is_not_told_does_not_pass_where_it_is_asked_for() {

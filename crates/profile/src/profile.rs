@@ -278,6 +278,12 @@ impl ModuleSummary {
         self.kind.source(Path::new(&self.path), self.build_id.as_ref())
     }
 
+    /// Whether it is meant by a name: its whole path, or the last part of it.
+    #[must_use]
+    pub fn is_called(&self, name: &str) -> bool {
+        self.path == name || self.short_name() == name
+    }
+
     /// Last part of the path.
     #[must_use]
     pub fn short_name(&self) -> &str {

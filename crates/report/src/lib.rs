@@ -72,7 +72,7 @@ pub use numa::{
 };
 pub use pmuscope_text::number;
 pub(crate) use pmuscope_text::wrap_parts;
-pub use pmuscope_text::{Cell, Column, Paint, Style, Table, wrap, wrap_lines};
+pub use pmuscope_text::{Cell, Column, Paint, Style, Table, TableLines, wrap, wrap_lines};
 use pmuscope_text::{style, table};
 pub use recording::{
     Note, RECORDING_SCHEMA, RecordingReport, RowLimits, head_text, kept_text, modules_text, notes,
@@ -87,7 +87,7 @@ pub use top::{TopBy, TopReport, TopView};
 pub use topdown::sweep_text;
 pub use views::{
     AnnotateView, EventRows, ROWS_SCHEMA, RowsBy, RowsReport, TreeLimits, accesses, balance_text,
-    branches, data, functions_delimited, neighbors_text, rows_delimited, rows_page, rows_text,
+    branches, data, functions_delimited, keys_text, neighbors_text, place_text, rows_delimited, rows_lines, rows_page, rows_text,
     side_by_side_delimited, side_by_side_page, side_by_side_text, tree_text,
 };
 pub use waits::{WaitsView, waits_summary};

@@ -10,4 +10,4 @@ pub mod style;
 pub mod table;
 
 pub use style::{Paint, ShortenAt, Style, shorten, wrap, wrap_lines, wrap_parts};
-pub use table::{Cell, Column, Table};
+pub use table::{Cell, Column, Table, TableLines};

@@ -164,6 +164,17 @@ pub struct Table {
     indent: usize,
 }
 
+/// The lines of a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableLines {
+    /// Heads of the columns, in as many lines as they need.
+    pub head: Vec<String>,
+    /// One line for each row.
+    pub rows: Vec<String>,
+    /// Which columns had no room.
+    pub left_out: Option<String>,
+}
+
 /// Which columns are shown, and how wide.
 struct TableLayout {
     widths: Vec<usize>,
@@ -197,20 +208,25 @@ impl Table {
 
     /// The lines of the table, each with a line feed; a last one for columns that had no room.
     pub fn render(&self, style: &Style) -> String {
+        let TableLines { head, rows, left_out } = self.lines(style);
+        head.into_iter().chain(rows).chain(left_out).collect()
+    }
+
+    /// The lines of the table by what they are, each with a line feed.
+    pub fn lines(&self, style: &Style) -> TableLines {
         let TableLayout { widths, shown } = self.layout(style);
-        let mut out = String::new();
-        if self.columns.iter().any(|column| !column.head.is_empty()) {
-            for heads in self.heads(&widths, &shown, style) {
-                self.line(&mut out, &heads, &widths, &shown, style);
-            }
+        let line = |cells: &[Cell]| {
+            let mut out = String::new();
+            self.line(&mut out, cells, &widths, &shown, style);
+            out
+        };
+        let has_head = self.columns.iter().any(|column| !column.head.is_empty());
+        let heads = if has_head { self.heads(&widths, &shown, style) } else { Vec::new() };
+        TableLines {
+            head: heads.iter().map(|cells| line(cells)).collect(),
+            rows: self.rows.iter().map(|cells| line(cells)).collect(),
+            left_out: shown.contains(&false).then(|| self.left_out(&shown, style)),
         }
-        for row in &self.rows {
-            self.line(&mut out, row, &widths, &shown, style);
-        }
-        if shown.contains(&false) {
-            out.push_str(&self.left_out(&shown, style));
-        }
-        out
     }
 
     /// `columns left out: samples, module; --wide shows all`.

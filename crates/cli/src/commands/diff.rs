@@ -106,7 +106,7 @@ impl Args {
         let form = self.output.form()?;
         if self.sharing {
             if self.load.symbol_filter.is_asked() {
-                return refused("--symbol-filter and --focus are not for --sharing");
+                return refused("--dsos, --symbol-filter and --focus are not for --sharing");
             }
             if has_stacks(form.format) {
                 return refused(
@@ -118,7 +118,7 @@ impl Args {
         }
         if self.metrics.is_some() {
             if self.load.symbol_filter.is_asked() {
-                return refused("--symbol-filter and --focus are not for --metrics");
+                return refused("--dsos, --symbol-filter and --focus are not for --metrics");
             }
             if has_stacks(form.format) {
                 return refused(

@@ -46,12 +46,19 @@ pub(crate) struct FilterArgs {
 #[derive(Debug, Clone, Default, clap::Args)]
 #[command(next_help_heading = "Filters")]
 pub(crate) struct SymbolFilterArgs {
+    /// Show only samples in these DSOs (binaries or shared libraries)
+    ///
+    /// A whole path, or its last part, as in libc.so.6 or [kernel.kallsyms].
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    dsos: Vec<String>,
     /// Show only samples in functions whose name contains TEXT
     ///
-    /// Functions inlined there count too.
+    /// Functions inlined there count too. =NAME is the whole name.
     #[arg(long, value_name = "TEXT")]
     symbol_filter: Option<String>,
     /// Show only samples with TEXT anywhere in the call stack
+    ///
+    /// TEXT is a part of a function's name; =NAME is the whole name.
     #[arg(long, value_name = "TEXT")]
     focus: Option<String>,
 }
@@ -59,16 +66,26 @@ pub(crate) struct SymbolFilterArgs {
 impl SymbolFilterArgs {
     /// Puts them into a filter.
     pub(crate) fn add_to(&self, filter: &mut Filter) {
+        filter.dsos.clone_from(&self.dsos);
         filter.symbol.clone_from(&self.symbol_filter);
         filter.focus.clone_from(&self.focus);
         let asked = |name, value: &Option<String>| value.clone().map(|value| (name, value));
+        let dsos = (!self.dsos.is_empty()).then(|| self.dsos.join(","));
+        filter.asked.extend(asked("dsos", &dsos));
         filter.asked.extend(asked("symbol-filter", &self.symbol_filter));
         filter.asked.extend(asked("focus", &self.focus));
     }
 
+    /// The flags, for a command that takes them too.
+    pub(crate) fn flags(&self) -> Vec<String> {
+        let mut filter = Filter::default();
+        self.add_to(&mut filter);
+        flags_of(&filter.asked)
+    }
+
     /// Whether anything is left out by them.
     pub(crate) fn is_asked(&self) -> bool {
-        self.symbol_filter.is_some() || self.focus.is_some()
+        self.symbol_filter.is_some() || self.focus.is_some() || !self.dsos.is_empty()
     }
 
     /// Whether callers have to be told apart for them.
@@ -78,6 +95,11 @@ impl SymbolFilterArgs {
 }
 
 impl FilterArgs {
+    /// The flags, for a command that takes them too.
+    pub(crate) fn flags(&self) -> Vec<String> {
+        flags_of(&self.asked())
+    }
+
     /// Whether nothing is left out.
     pub(crate) fn is_open(&self) -> bool {
         self.asked().is_empty()
@@ -152,6 +174,11 @@ impl FilterArgs {
         .filter(|(_, value)| !value.is_empty())
         .collect()
     }
+}
+
+/// Flags and their values as words of a command line.
+fn flags_of(asked: &[(&str, String)]) -> Vec<String> {
+    asked.iter().flat_map(|(name, value)| [format!("--{name}"), value.clone()]).collect()
 }
 
 /// The node of each CPU, as far as the recording tells.

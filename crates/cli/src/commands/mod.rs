@@ -2,6 +2,7 @@
 
 mod annotate;
 mod bench;
+mod browse;
 mod bundle;
 mod choice;
 mod compare;
@@ -29,6 +30,8 @@ mod program;
 mod progress;
 mod record;
 mod report;
+#[cfg(feature = "screen")]
+mod screen;
 mod script;
 mod sharing;
 mod stat;
@@ -72,6 +75,11 @@ pub(crate) enum Command {
     /// Functions by default; source lines, call trees, threads, CPUs and waits with --by,
     /// --call-tree and --annotate. Every percentage has a 95% CI.
     Report(Box<report::Args>),
+    /// Look around in a recording with keys
+    ///
+    /// Functions, call trees, threads, CPUs and time; filters by key, code of a function, and the
+    /// command that prints each view. perf's keys work.
+    Browse(Box<browse::Args>),
     /// Show live which functions, processes and CPUs are busy
     Top(Box<top::Args>),
     /// Show metrics per function, such as cycles per instruction
@@ -131,6 +139,7 @@ impl Command {
             Self::Events(args) => events::run(args),
             Self::Record(args) => record::run(*args),
             Self::Report(args) => report::run(*args),
+            Self::Browse(args) => browse::run(*args),
             Self::Top(args) => top::run(*args),
             Self::Metrics(args) => metrics::run(*args),
             Self::Diff(args) => diff::run(*args),

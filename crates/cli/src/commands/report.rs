@@ -14,6 +14,7 @@ use pmuscope_report::{
 
 use super::exports;
 use crate::commands::annotate::AnnotateArgs;
+use crate::commands::browse;
 use crate::commands::details;
 use crate::commands::empty;
 use crate::commands::input::InputArgs;
@@ -38,6 +39,9 @@ pub(crate) struct Args {
     input: InputArgs,
     #[command(flatten)]
     output: OutputArgs<ReportFormats>,
+    /// Look around with keys, as pmuscope browse does
+    #[arg(long, conflicts_with_all = ["by", "group", "call_tree", "peek", "annotate", "modules"])]
+    tui: bool,
     /// Show DSOs and where their symbols come from
     ///
     /// DSO: the binary or shared library. For files without symbols, the reason and what to do.
@@ -100,7 +104,7 @@ impl Args {
         }
         let Some(details) = self.views.details()? else { return Ok(None) };
         if self.load.symbol_filter.is_asked() {
-            let message = "--symbol-filter and --focus are not for --by branch, mem and data";
+            let message = "--dsos, --symbol-filter and --focus are not for --by branch, mem and data";
             return Err(bad_input(message));
         }
         let recording = self.load.symbols.open(path)?;
@@ -125,6 +129,12 @@ impl Args {
 
 #[allow(clippy::needless_pass_by_value)] // all commands are called alike
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
+    if args.tui {
+        if args.output.is_asked() {
+            return Err(bad_input("--tui draws on the terminal only. Try: without -o, or without --tui"));
+        }
+        return browse::show(&args.input.path()?, &args.load);
+    }
     let form = args.form()?;
     let path = args.input.path()?;
     let file = path.to_string_lossy();

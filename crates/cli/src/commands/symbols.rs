@@ -32,6 +32,21 @@ pub(crate) struct SymbolArgs {
 }
 
 impl SymbolArgs {
+    /// The flags, for a command that reads the same symbols.
+    pub(crate) fn flags(&self) -> Vec<String> {
+        let mut flags = Vec::new();
+        if let Some(folder) = &self.symfs {
+            flags.extend(["--symfs".to_owned(), folder.display().to_string()]);
+        }
+        let switches = [
+            (self.debuginfod, "--debuginfod"),
+            (self.no_symbol_cache, "--no-symbol-cache"),
+            (self.signatures, "--signatures"),
+        ];
+        flags.extend(switches.iter().filter(|(is, _)| *is).map(|(_, flag)| (*flag).to_owned()));
+        flags
+    }
+
     /// A symbolizer for a recording: if it is a bundle, its own symbols come first.
     pub(crate) fn symbolizer(
         &self,

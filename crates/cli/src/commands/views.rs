@@ -364,7 +364,7 @@ impl ViewReport<'_> {
             View::Rows(by) | View::SideBySide(by) => &by[..],
             View::Tree(_) | View::Peek(_) => &[],
         };
-        let children = has_calls(&self.profile.aggregate);
+        let children = self.profile.aggregate.has_calls();
         RowsBy { dimensions, modules: &self.profile.modules, children }
     }
 
@@ -438,7 +438,7 @@ impl Report for ViewReport<'_> {
             }
             out += &text;
         }
-        if self.view.is_text_only() && !has_calls(&profile.aggregate) {
+        if self.view.is_text_only() && !profile.aggregate.has_calls() {
             out += "\nnote: the recording has no callchains. Try: pmuscope record -g\n";
         }
         out + &warnings_text(profile, style)
@@ -529,15 +529,6 @@ fn balances(profile: &Profile, event: u32, by: &[Dimension]) -> Vec<(Dimension, 
 fn node_of(profile: &Profile) -> impl Fn(u32) -> Option<u32> + '_ {
     let nodes = nodes(&profile.metadata);
     move |cpu| nodes.get(&cpu).copied()
-}
-
-/// Whether a stack is more than a function and what was inlined into it.
-fn has_calls(counts: &Aggregate) -> bool {
-    (0..counts.stacks.len() as u32).any(|stack| {
-        let is_below = counts.stacks.parent(stack).is_some_and(|parent| parent != 0);
-        let frame = counts.stacks.frame(stack);
-        is_below && frame.is_some_and(|frame| !counts.frames[frame as usize].inlined)
-    })
 }
 
 /// Functions of that very name; where there is none, those whose name holds it.

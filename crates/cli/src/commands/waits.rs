@@ -29,7 +29,7 @@ pub(super) fn show(
         bad_input(message)
     })?;
     if load.symbol_filter.is_asked() {
-        let message = "--symbol-filter and --focus are not for --by wait";
+        let message = "--dsos, --symbol-filter and --focus are not for --by wait";
         return Err(bad_input(message));
     }
     let recording = load.symbols.open(path)?;

@@ -16,9 +16,11 @@ use std::sync::Arc;
 
 use pmuscope_symbols::Line;
 
+mod narrow;
 mod phases;
 mod series;
 
+pub use narrow::Narrowing;
 pub use phases::LongPhases;
 pub use series::{AddsTo, RowSeries, Series};
 
@@ -237,6 +239,16 @@ impl Aggregate {
             cells.for_each(|cell| cell.weight = cell.samples);
         }
         sum.is_some()
+    }
+
+    /// Whether a stack is more than a function and what was inlined into it.
+    #[must_use]
+    pub fn has_calls(&self) -> bool {
+        (0..self.stacks.len() as StackId).any(|stack| {
+            let is_below = self.stacks.parent(stack).is_some_and(|parent| parent != Stacks::ROOT);
+            let frame = self.stacks.frame(stack);
+            is_below && frame.is_some_and(|frame| !self.frames[frame as usize].inlined)
+        })
     }
 
     /// Name of a frame's function, if it has one. Foreign text.

@@ -10,6 +10,8 @@
 //!  its cells ─► cell ─► row        rows × blocks: sums
 //! ```
 
+use std::ops::Range;
+
 use pmuscope_stats::{Interval, MIN_BLOCKS, Share, Shares};
 use rustc_hash::FxHashMap;
 
@@ -28,13 +30,27 @@ pub struct Series {
     parts: Vec<SeriesPart>,
     /// Blocks are of 2^shift ns.
     shift: u32,
+    /// The blocks that count, which are numbered from the first of them; `None` for all.
+    blocks: Option<Range<u32>>,
 }
 
 #[derive(Debug, Clone)]
-struct SeriesPart {
+pub(super) struct SeriesPart {
     log: Log,
     /// For each cell of the log, which one of the model it counted for.
     cells: Vec<u32>,
+}
+
+impl SeriesPart {
+    /// Every count of a cell that is there, in blocks of 2^shift ns, whether the block counts or not.
+    pub(super) fn for_each(&self, shift: u32, mut take: impl FnMut(u32, BlockCount)) {
+        for LoggedCount { cell, block, samples, weight } in self.log.entries(shift) {
+            let cell = self.cells[cell as usize];
+            if cell != GONE {
+                take(cell, BlockCount { block, samples, weight });
+            }
+        }
+    }
 }
 
 /// What a cell adds to where rows are added up by time.
@@ -65,24 +81,49 @@ impl Series {
             log.push(LoggedCount { cell, block, samples, weight });
             cells = cells.max(cell + 1);
         }
-        Self { parts: vec![SeriesPart { log, cells: (0..cells).collect() }], shift: 0 }
+        let parts = vec![SeriesPart { log, cells: (0..cells).collect() }];
+        Self { parts, shift: 0, blocks: None }
     }
 
     /// Logs with the cells that theirs counted for; blocks are of 2^shift ns.
     pub(crate) fn of_logs(logs: impl IntoIterator<Item = (Log, Vec<u32>)>, shift: u32) -> Self {
         let parts = logs.into_iter().map(|(log, cells)| SeriesPart { log, cells }).collect();
-        Self { parts, shift }
+        Self { parts, shift, blocks: None }
+    }
+
+    /// The logs, to be read side by side.
+    pub(super) fn parts(&self) -> &[SeriesPart] {
+        &self.parts
+    }
+
+    /// Blocks are of 2^shift ns.
+    pub(super) fn shift(&self) -> u32 {
+        self.shift
+    }
+
+    /// Leaves out all blocks but these, which are numbered from 0 then.
+    pub(super) fn keep_blocks(&mut self, blocks: Range<u32>) {
+        let start = self.blocks.as_ref().map_or(0, |before| before.start);
+        self.blocks = Some(start + blocks.start..start + blocks.end);
+    }
+
+    /// The number of a block; `None` where it does not count.
+    #[inline]
+    fn number(&self, block: u32) -> Option<u32> {
+        match &self.blocks {
+            None => Some(block),
+            Some(blocks) => blocks.contains(&block).then(|| block - blocks.start),
+        }
     }
 
     /// Every count, with its cell, in no order; a cell's block may come several times.
     pub fn for_each(&self, mut take: impl FnMut(u32, BlockCount)) {
         for part in &self.parts {
-            for LoggedCount { cell, block, samples, weight } in part.log.entries(self.shift) {
-                let cell = part.cells[cell as usize];
-                if cell != GONE {
-                    take(cell, BlockCount { block, samples, weight });
+            part.for_each(self.shift, |cell, count| {
+                if let Some(block) = self.number(count.block) {
+                    take(cell, BlockCount { block, ..count });
                 }
-            }
+            });
         }
     }
 
@@ -154,7 +195,8 @@ impl Aggregate {
             let row = |cell: &u32| row_of_cell.get(*cell as usize).copied().unwrap_or(GONE);
             let row_of_own: Vec<u32> = part.cells.iter().map(row).collect();
             for entry in part.log.entries(self.series.shift) {
-                let (row, block) = (row_of_own[entry.cell as usize], entry.block as usize);
+                let row = row_of_own[entry.cell as usize];
+                let block = self.series.number(entry.block).map_or(usize::MAX, |block| block as usize);
                 if row != GONE && block < blocks {
                     let value =
                         if by_weight { entry.weight as f64 } else { f64::from(entry.samples) };

@@ -29,7 +29,7 @@ pub use branches::{BranchEnd, BranchRow, BranchSums, Branches, branches};
 pub use data::{DataAddresses, DataBy, DataRow, DataSums, data_addresses};
 pub use memory::{AccessKind, AccessRow, Accesses, accesses};
 pub use neighbors::{Neighbor, Neighbors, neighbors};
-pub use rows::{Dimension, Key, Row, rows};
+pub use rows::{Dimension, Key, Row, rows, rows_over_time};
 pub use side_by_side::{SideRow, SideShare, side_by_side};
 pub use stack_tree::{CallersBranch, CallersTree, StackBranch, StackTree};
 pub use tree::{CallNode, CallTree, Direction, call_tree};
@@ -97,6 +97,24 @@ impl CallSite {
         let frame = &counts.frames[frame as usize];
         let function = frame.function.map(|at| Arc::clone(&counts.functions[at as usize].name));
         Self { function, module: frame.module }
+    }
+}
+
+/// What the frames of an aggregate are, where places within a function are not told apart.
+#[derive(Debug, Clone, Default)]
+pub struct CallSites {
+    /// For each frame the index of its call site.
+    pub of_frame: Vec<u32>,
+    /// Each call site once.
+    pub list: Vec<CallSite>,
+}
+
+impl CallSites {
+    /// Those of all frames.
+    #[must_use]
+    pub fn of(counts: &Aggregate) -> Self {
+        let (of_frame, places) = places(counts);
+        Self { of_frame, list: places.list }
     }
 }
 

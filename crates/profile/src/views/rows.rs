@@ -17,7 +17,7 @@ use rustc_hash::FxHashMap;
 
 use super::Sums;
 use super::query::{KeyedSums, NONE, RowKeys, add_totals, own_rows, rank_cells, series_of};
-use crate::aggregate::{Aggregate, CodeFrame, FrameId, SampleCell, StackId, TaskId};
+use crate::aggregate::{Aggregate, CodeFrame, FrameId, RowSeries, SampleCell, StackId, TaskId};
 use crate::table::ValueNumbers;
 
 /// What can tell rows apart.
@@ -109,9 +109,52 @@ pub fn rows(
     node_of: &dyn Fn(u32) -> Option<u32>,
     intervals: usize,
 ) -> Vec<Row> {
+    let Ranked { mut found, mut row_of_cell } = ranked(counts, event, by, node_of);
+    let largest: Vec<u32> = found.iter().take(intervals).map(|(at, _)| *at).collect();
+    rank_cells(&mut row_of_cell, &largest, found.len());
+    let series = series_of(counts, event, largest.len(), true, &row_of_cell);
+    for ((_, row), interval) in found.iter_mut().zip(series.intervals()) {
+        row.interval = interval;
+    }
+    found.into_iter().map(|(_, row)| row).collect()
+}
+
+/// The `most` largest rows, without intervals, and the sums of their weight by block of time.
+#[must_use]
+pub fn rows_over_time(
+    counts: &Aggregate,
+    event: u32,
+    by: &[Dimension],
+    node_of: &dyn Fn(u32) -> Option<u32>,
+    most: usize,
+) -> (Vec<Row>, RowSeries) {
+    let Ranked { mut found, mut row_of_cell } = ranked(counts, event, by, node_of);
+    let all = found.len();
+    found.retain(|(_, row)| row.own.samples > 0);
+    found.truncate(most);
+    let largest: Vec<u32> = found.iter().map(|(at, _)| *at).collect();
+    rank_cells(&mut row_of_cell, &largest, all);
+    let series = series_of(counts, event, largest.len(), true, &row_of_cell);
+    (found.into_iter().map(|(_, row)| row).collect(), series)
+}
+
+/// Rows, the largest first.
+struct Ranked {
+    /// Each with its number before they were sorted.
+    found: Vec<(u32, Row)>,
+    /// That number, for each cell of the event.
+    row_of_cell: Vec<u32>,
+}
+
+fn ranked(
+    counts: &Aggregate,
+    event: u32,
+    by: &[Dimension],
+    node_of: &dyn Fn(u32) -> Option<u32>,
+) -> Ranked {
     let cells = counts.of_event(event);
     let mut groups = Groups::new(counts, cells, by, node_of);
-    let (mut sums, mut row_of_cell) = own_rows(&mut groups, cells);
+    let (mut sums, row_of_cell) = own_rows(&mut groups, cells);
     add_totals(&mut groups, &counts.stacks, cells, &mut sums);
     let all = Sums::of_all(cells);
     let share = |sums: Sums| match all.weight {
@@ -131,13 +174,7 @@ pub fn rows(
         let size = |row: &Row| (row.own.weight, row.total.weight, row.own.samples);
         size(b).cmp(&size(a)).then_with(|| a.keys.cmp(&b.keys))
     });
-    let largest: Vec<u32> = found.iter().take(intervals).map(|(at, _)| *at).collect();
-    rank_cells(&mut row_of_cell, &largest, found.len());
-    let series = series_of(counts, event, largest.len(), true, &row_of_cell);
-    for ((_, row), interval) in found.iter_mut().zip(series.intervals()) {
-        row.interval = interval;
-    }
-    found.into_iter().map(|(_, row)| row).collect()
+    Ranked { found, row_of_cell }
 }
 
 struct Groups<'a> {

@@ -32,6 +32,7 @@ use crate::recording::{NO_INTERVAL, RowLimits};
 pub use delimited::Separator;
 pub(crate) use delimited::{delimited_by, delimited_together, push_field};
 pub(crate) use json::SheetObject;
+pub(crate) use text::shown;
 
 /// Names of functions say little below this width.
 pub(crate) const NAME: usize = 28;

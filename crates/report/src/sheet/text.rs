@@ -14,6 +14,25 @@ const HOT: f64 = 0.1;
 impl Sheet<'_> {
     /// Lines, and one more for the rows that are left out.
     pub(crate) fn text(&self, style: &Style) -> String {
+        let (mut table, columns) = self.table();
+        let feet: Vec<_> = self.feet().collect();
+        let more = format!("… {} more: {}", count(self.left_out as u64), self.all_with);
+        let has_row = self.left_out > 0 && (!feet.is_empty() || !self.rest.is_empty());
+        if has_row {
+            table.row(self.rest_cells(&columns, more.clone()));
+        }
+        for row in feet {
+            table.row(columns.iter().flat_map(|&at| cells(&self.headings[at], &row[at])));
+        }
+        let mut out = table.render(style);
+        if self.left_out > 0 && !has_row {
+            out.push_str(&style.text(&format!("{more}\n")));
+        }
+        out
+    }
+
+    /// The rows, without those that are left out and without feet; and which columns they have.
+    pub(crate) fn table(&self) -> (Table, Vec<usize>) {
         let columns = self.columns(SheetForm::Text);
         let heads = columns.iter().flat_map(|&at| heads(&self.headings[at]));
         let mut table = Table::new(heads).indent(self.indent);
@@ -31,20 +50,7 @@ impl Sheet<'_> {
             }
             table.row(columns.iter().flat_map(|&at| cells(&self.headings[at], &row[at])));
         }
-        let feet: Vec<_> = self.feet().collect();
-        let more = format!("… {} more: {}", count(self.left_out as u64), self.all_with);
-        let has_row = self.left_out > 0 && (!feet.is_empty() || !self.rest.is_empty());
-        if has_row {
-            table.row(self.rest_cells(&columns, more.clone()));
-        }
-        for row in feet {
-            table.row(columns.iter().flat_map(|&at| cells(&self.headings[at], &row[at])));
-        }
-        let mut out = table.render(style);
-        if self.left_out > 0 && !has_row {
-            out.push_str(&style.text(&format!("{more}\n")));
-        }
-        out
+        (table, columns)
     }
 
     /// Whether a column has parts of a whole.
@@ -114,7 +120,7 @@ fn half_text(half: f64) -> String {
 }
 
 /// What people see of a value; `None` where it is missing.
-pub(super) fn shown<'a>(value: &'a Value<'_>) -> Option<Cow<'a, str>> {
+pub(crate) fn shown<'a>(value: &'a Value<'_>) -> Option<Cow<'a, str>> {
     let text = match value {
         Value::Missing => return None,
         Value::Text(text) => return Some(Cow::Borrowed(text)),

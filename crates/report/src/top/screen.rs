@@ -73,6 +73,16 @@ pub enum Key {
     PageDown,
     /// To the first row.
     Home,
+    /// To the last row.
+    End,
+    /// To the left, or back.
+    Left,
+    /// To the right.
+    Right,
+    /// The next of several.
+    Tab,
+    /// The one before.
+    BackTab,
     /// The end, whatever is shown.
     Interrupt,
 }
@@ -183,7 +193,7 @@ impl Screen {
             Key::PageUp => self.first = self.first.saturating_sub(self.page),
             Key::PageDown => self.scroll(self.page),
             Key::Home => self.first = 0,
-            Key::Char(_) | Key::Enter | Key::Backspace => {}
+            _ => {}
         }
         Next::GoOn
     }

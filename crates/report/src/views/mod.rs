@@ -24,14 +24,15 @@ pub use json::{ROWS_SCHEMA, RowsReport};
 pub use neighbors::neighbors_text;
 pub use page::{rows_page, side_by_side_page};
 pub use rows::{
-    EventRows, RowsBy, balance_text, rows_delimited, rows_text, side_by_side_delimited,
+    EventRows, RowsBy, balance_text, keys_text, rows_delimited, rows_lines, rows_text, side_by_side_delimited,
     side_by_side_text,
 };
 pub(crate) use rows::{rows_sheet, unit_of};
 pub use tree::{TreeLimits, tree_text};
 
 /// `function [module]`, escaped. Some modules have their brackets already.
-fn place_text(place: &CallSite, modules: &[ModuleSummary]) -> String {
+#[must_use]
+pub fn place_text(place: &CallSite, modules: &[ModuleSummary]) -> String {
     let module = module_text(place.module, modules);
     match &place.function {
         None if module == UNKNOWN => UNKNOWN.to_owned(),

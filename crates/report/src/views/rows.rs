@@ -9,8 +9,8 @@ use super::details::UNKNOWN;
 use super::{dimension_head, dimension_word};
 use crate::number::{count, percent, significant};
 use crate::recording::RowLimits;
-use crate::sheet::{Field, FieldKind, NAME, Separator, Sheet, Value, delimited_by};
-use crate::{Style, escape};
+use crate::sheet::{Field, FieldKind, NAME, Separator, Sheet, Value, delimited_by, shown};
+use crate::{Style, TableLines, escape};
 
 /// How rows are read.
 #[derive(Debug, Clone, Copy)]
@@ -128,6 +128,17 @@ fn key_fields<'a, R: 'a>(
     })
 }
 
+/// What a row is of, in one line: `4711 worker`.
+#[must_use]
+pub fn keys_text(keys: &[Key], modules: &[ModuleSummary]) -> String {
+    let text = |key: &Key| match (key, shown(&key_value(key, modules))) {
+        (Key::Module(_), _) => short_module(key, modules).into_owned(),
+        (_, shown) => shown.unwrap_or(UNKNOWN.into()).into_owned(),
+    };
+    let words: Vec<String> = keys.iter().map(|key| escape(&text(key)).into_owned()).collect();
+    words.join(" ")
+}
+
 fn key_value<'a>(key: &'a Key, modules: &'a [ModuleSummary]) -> Value<'a> {
     match key {
         Key::Unknown => Value::Missing,
@@ -160,6 +171,13 @@ pub fn rows_text(rows: &[Row], by: RowsBy<'_>, limits: RowLimits, style: &Style)
         return "no samples\n".into();
     }
     rows_sheet(rows, None, by, limits).text(style)
+}
+
+/// The table for people line by line: the row of each line is known.
+#[must_use]
+pub fn rows_lines(rows: &[Row], by: RowsBy<'_>, style: &Style) -> TableLines {
+    let limits = RowLimits { rows: None, share: 0.0 };
+    rows_sheet(rows, None, by, limits).table().0.lines(style)
 }
 
 /// Rows of events for spreadsheets and scripts.

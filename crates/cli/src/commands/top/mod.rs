@@ -8,8 +8,6 @@ mod flags;
 mod once;
 #[cfg(feature = "screen")]
 mod screen;
-#[cfg(feature = "screen")]
-mod taken;
 
 use pmuscope_counters::Host;
 use pmuscope_live::{KnownNames, Ticker};

@@ -7,7 +7,7 @@
 //! ```
 
 use std::collections::BTreeMap;
-use std::io::{self, IsTerminal as _};
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::time::Duration;
@@ -17,19 +17,15 @@ use pmuscope_console::exit::{Exit, bad_input};
 use pmuscope_machine::Machine;
 use pmuscope_profile::Profile;
 use pmuscope_recorder::Following;
-use pmuscope_report::{Key, Next, Screen};
+use pmuscope_report::{Next, Screen};
 use ratatui_core::terminal::Terminal;
 use ratatui_crossterm::CrosstermBackend;
-use ratatui_crossterm::crossterm::event::{
-    self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers,
-};
+use ratatui_crossterm::crossterm::event::{self, Event};
 
-use super::taken::Taken;
 use super::{Args, Asked, Ticker};
+use crate::commands::screen::{CANNOT, LOOK_EVERY, Taken, key, refusal};
 use crate::signals::Stop;
 
-/// Keys, signals and new intervals are looked for this often.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Intervals that wait to be drawn.
 const WAITING: usize = 2;
 
@@ -42,11 +38,7 @@ enum Message {
 
 /// Refuses where there is nothing to draw on.
 pub(super) fn check() -> anyhow::Result<()> {
-    let dumb = std::env::var("TERM").is_ok_and(|term| term == "dumb");
-    if io::stdout().is_terminal() && !dumb {
-        return Ok(());
-    }
-    let what = if dumb { "TERM=dumb cannot be drawn on" } else { "standard output is not one" };
+    let Some(what) = refusal() else { return Ok(()) };
     let message = format!(
         "top needs a terminal, and {what}. Try: pmuscope top --once, or pmuscope top --once --json"
     );
@@ -147,29 +139,4 @@ fn draw(mut screen: Screen, messages: &Receiver<Message>, stop: &Stop) -> anyhow
             terminal.draw(|frame| screen.draw(frame)).context(CANNOT)?;
         }
     }
-}
-
-const CANNOT: &str = "cannot draw on the terminal";
-
-/// What a key press means here; `None` for what means nothing.
-fn key(pressed: KeyEvent) -> Option<Key> {
-    if pressed.kind == KeyEventKind::Release {
-        return None;
-    }
-    if pressed.modifiers.contains(KeyModifiers::CONTROL) {
-        // In raw mode it is no signal.
-        return (pressed.code == KeyCode::Char('c')).then_some(Key::Interrupt);
-    }
-    Some(match pressed.code {
-        KeyCode::Char(c) => Key::Char(c),
-        KeyCode::Enter => Key::Enter,
-        KeyCode::Esc => Key::Escape,
-        KeyCode::Backspace => Key::Backspace,
-        KeyCode::Up => Key::Up,
-        KeyCode::Down => Key::Down,
-        KeyCode::PageUp => Key::PageUp,
-        KeyCode::PageDown => Key::PageDown,
-        KeyCode::Home => Key::Home,
-        _ => return None,
-    })
 }

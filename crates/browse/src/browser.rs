@@ -1,0 +1,475 @@
+//! The state of looking around: which view, which filters, what keys do to them.
+
+use pmuscope_profile::Profile;
+use pmuscope_profile::views::{CallSite, Direction};
+use pmuscope_report::{Key, Style};
+
+use crate::command::CommandLine;
+use crate::counts::Counts;
+use crate::document_view::DocumentView;
+use crate::neighbors_view::NeighborsView;
+use crate::origin::{Origin, PRINTED};
+use crate::overlay::{Menu, MenuPick, Overlay, Prompt, PromptFor};
+use crate::rows_view::{RowsKind, RowsView};
+use crate::step::Step;
+use crate::subject::{Action, Subject};
+use crate::time_view::TimeView;
+use crate::tree_view::TreeView;
+
+/// Views that a reader can go back to.
+const MOST_BEFORE: usize = 100;
+
+/// What a command has printed does not follow filters.
+const NOT_IN_TEXT: &str = "filters are set in tables. Esc goes back to one";
+
+/// What follows from a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum After {
+    /// Draw.
+    GoOn,
+    /// Leave.
+    Quit,
+    /// Leave, and print the command of what was seen.
+    QuitWith(CommandLine),
+    /// Run a command and hand in what came of it; one that runs is of no use any more.
+    Run(Job),
+    /// Stop the command that runs.
+    Cancel,
+}
+
+/// A command to be run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Job {
+    /// Which one it is.
+    pub number: u64,
+    /// The command.
+    pub command: CommandLine,
+}
+
+/// One of the views.
+#[derive(Clone)]
+pub(crate) enum View {
+    Rows(RowsView),
+    Tree(TreeView),
+    Neighbors(NeighborsView),
+    Time(TimeView),
+    Document(DocumentView),
+}
+
+/// Where a reader was.
+struct Before {
+    view: View,
+    steps: Vec<Step>,
+}
+
+/// A profile, looked around in.
+pub struct Browser {
+    pub(crate) counts: Counts,
+    pub(crate) origin: Origin,
+    /// What the terminal can show.
+    pub(crate) style: Style,
+    pub(crate) view: View,
+    before: Vec<Before>,
+    pub(crate) overlay: Option<Overlay>,
+    /// What the last key came to, until the next one.
+    pub(crate) message: Option<String>,
+    /// Number of the last command, and whether it writes a file.
+    job: u64,
+    export: Option<String>,
+}
+
+impl Browser {
+    /// Functions of all that was read. `nodes` has the node of each CPU.
+    #[must_use]
+    pub fn new(
+        profile: Profile,
+        origin: Origin,
+        nodes: std::collections::BTreeMap<u32, u32>,
+        style: Style,
+    ) -> Self {
+        let counts = Counts::new(profile, nodes);
+        let mut view = RowsView::new(RowsKind::Functions);
+        view.count(&counts);
+        Self {
+            counts,
+            origin,
+            style,
+            view: View::Rows(view),
+            before: Vec::new(),
+            overlay: None,
+            message: None,
+            job: 0,
+            export: None,
+        }
+    }
+
+    /// Does what a key says.
+    pub fn key(&mut self, key: Key) -> After {
+        self.message = None;
+        if key == Key::Interrupt {
+            return After::Quit;
+        }
+        match self.overlay.take() {
+            None => self.view_key(key),
+            Some(Overlay::Help | Overlay::Command(_)) => After::GoOn,
+            Some(Overlay::Menu(menu)) => self.menu_key(menu, key),
+            Some(Overlay::Prompt(prompt)) => self.prompt_key(prompt, key),
+        }
+    }
+
+    /// What came of a command: its text, and why it failed.
+    pub fn take(&mut self, number: u64, text: &str, failure: Option<String>) {
+        if number != self.job {
+            return;
+        }
+        if let Some(file) = self.export.take() {
+            self.message = Some(match failure {
+                None => format!("wrote {file}"),
+                Some(why) => format!("{file} was not written: {why}"),
+            });
+        } else if let View::Document(document) = &mut self.view
+            && document.is_running()
+        {
+            document.take(text, failure);
+        }
+    }
+
+    fn view_key(&mut self, key: Key) -> After {
+        let counts = &self.counts;
+        let is_done = match &mut self.view {
+            View::Rows(view) => view.key(key, counts),
+            View::Tree(view) => view.key(key, counts) || key == Key::Left && view.close(counts),
+            View::Neighbors(view) => view.key(key),
+            View::Time(view) => view.key(key, counts),
+            View::Document(view) => view.key(key),
+        };
+        if is_done { After::GoOn } else { self.common_key(key) }
+    }
+
+    fn common_key(&mut self, key: Key) -> After {
+        match key {
+            Key::Char('q') => return After::Quit,
+            Key::Char('Q') => return After::QuitWith(self.command()),
+            Key::Char('?' | 'h') => self.overlay = Some(Overlay::Help),
+            Key::Char(':') => self.overlay = Some(Overlay::Command(self.command().shell())),
+            Key::Escape | Key::Left => return self.back(),
+            Key::Char('z') => self.drop_steps(1),
+            Key::Char('Z') => self.drop_steps(usize::MAX),
+            Key::Char('v') => self.overlay = Some(Overlay::Menu(Menu::of_views())),
+            Key::Char('/') => self.ask(PromptFor::Filter),
+            Key::Char('e' | 'P') => self.ask(PromptFor::Export),
+            Key::Char('k') => self.keep_kernel(),
+            Key::Char('i') => return self.print('i'),
+            Key::Tab => self.turn_event(true),
+            Key::BackTab => self.turn_event(false),
+            Key::Char(digit @ '1'..='9') => self.go_to(digit),
+            Key::Enter => return self.enter(),
+            Key::Char('m') => self.open_menu(),
+            Key::Char(letter) => return self.act_by(letter),
+            _ => {}
+        }
+        After::GoOn
+    }
+
+    /// Enter on a line.
+    fn enter(&mut self) -> After {
+        match &mut self.view {
+            View::Time(view) => {
+                if let Some(step) = view.enter(&self.counts) {
+                    self.keep(step);
+                }
+            }
+            View::Neighbors(view) if !view.is_at_function() => {
+                if let Some(site) = view.chosen().cloned() {
+                    self.open(View::Neighbors(NeighborsView::new(site)));
+                }
+            }
+            _ => self.open_menu(),
+        }
+        After::GoOn
+    }
+
+    fn subject(&self) -> Subject {
+        match &self.view {
+            View::Rows(view) => view.subject(),
+            View::Tree(view) => view.subject(&self.counts),
+            View::Neighbors(view) => view.subject(),
+            View::Time(view) => view.subject(),
+            View::Document(_) => Subject::default(),
+        }
+    }
+
+    fn open_menu(&mut self) {
+        let choices = self.subject().choices(self.counts.modules());
+        if choices.is_empty() {
+            self.message = Some("nothing can be done with this line".into());
+            return;
+        }
+        self.overlay = Some(Overlay::Menu(Menu::of_line(choices)));
+    }
+
+    fn act_by(&mut self, letter: char) -> After {
+        let choices = self.subject().choices(self.counts.modules());
+        match choices.into_iter().find(|choice| choice.key == letter) {
+            Some(choice) => self.act(choice.action),
+            None => {
+                self.message = Some(format!("{letter}: no such key here (? lists them)"));
+                After::GoOn
+            }
+        }
+    }
+
+    fn act(&mut self, action: Action) -> After {
+        match action {
+            Action::Keep(step) => self.keep(step),
+            Action::Neighbors(site) => self.open_neighbors(site),
+            Action::Annotate(function, module) => return self.annotate(&function, module),
+        }
+        After::GoOn
+    }
+
+    fn open_neighbors(&mut self, site: CallSite) {
+        self.open(View::Neighbors(NeighborsView::new(site)));
+    }
+
+    fn annotate(&mut self, function: &str, module: u32) -> After {
+        let time = *self.counts.time();
+        let mut line = self.origin.report(self.counts.steps(), &time).with(["--annotate", function]);
+        if let Some(module) = self.counts.modules().get(module as usize) {
+            line = line.with(["--dso", &*module.path]);
+        }
+        self.open_document(&format!("code of {function}"), line)
+    }
+
+    fn print(&mut self, key: char) -> After {
+        let Some(view) = PRINTED.iter().find(|view| view.key == key) else { return After::GoOn };
+        let time = *self.counts.time();
+        let (line, left_out) = view.command(&self.origin, self.counts.steps(), &time);
+        let title = match left_out {
+            0 => view.title.to_owned(),
+            1 => format!("{} (1 filter does not apply)", view.title),
+            more => format!("{} ({more} filters do not apply)", view.title),
+        };
+        self.open_document(&title, line)
+    }
+
+    fn open_document(&mut self, title: &str, command: CommandLine) -> After {
+        self.open(View::Document(DocumentView::new(title, command.clone())));
+        (self.job, self.export) = (self.job + 1, None);
+        // Colors of the text are kept.
+        let command = command.with(["--color", if self.style.color { "always" } else { "never" }]);
+        After::Run(Job { number: self.job, command })
+    }
+
+    fn go_to(&mut self, digit: char) {
+        let view = match digit {
+            '1' => View::Rows(RowsView::new(RowsKind::Functions)),
+            '2' => View::Tree(TreeView::new(Direction::Callees)),
+            '3' => View::Tree(TreeView::new(Direction::Callers)),
+            '4' => View::Rows(RowsView::new(RowsKind::Threads)),
+            '5' => View::Rows(RowsView::new(RowsKind::Processes)),
+            '6' => View::Rows(RowsView::new(RowsKind::Comms)),
+            '7' => View::Rows(RowsView::new(RowsKind::Cpus)),
+            '8' => View::Rows(RowsView::new(RowsKind::Dsos)),
+            _ => View::Time(TimeView::new()),
+        };
+        self.open(view);
+    }
+
+    /// Shows a view; the one before is gone back to.
+    fn open(&mut self, mut view: View) {
+        count(&mut view, &self.counts);
+        let view = std::mem::replace(&mut self.view, view);
+        self.remember(view);
+    }
+
+    fn remember(&mut self, view: View) {
+        if self.before.len() == MOST_BEFORE {
+            self.before.remove(0);
+        }
+        self.before.push(Before { view, steps: self.counts.steps().to_vec() });
+    }
+
+    /// One filter more.
+    fn keep(&mut self, step: Step) {
+        if self.counts.steps().contains(&step) {
+            self.message = Some("that filter is set already".into());
+            return;
+        }
+        if matches!(self.view, View::Document(_)) {
+            self.message = Some(NOT_IN_TEXT.into());
+            return;
+        }
+        self.remember(self.view.clone());
+        let mut steps = self.counts.steps().to_vec();
+        steps.push(step);
+        self.set_steps(steps);
+    }
+
+    fn keep_kernel(&mut self) {
+        let kernel = self.counts.modules().iter().find(|module| module.path == "[kernel.kallsyms]");
+        match kernel.map(|module| Step::Dso(module.path.clone())) {
+            Some(step) => self.keep(step),
+            None => self.message = Some("the recording has no samples in the kernel".into()),
+        }
+    }
+
+    fn set_steps(&mut self, steps: Vec<Step>) {
+        self.counts.set_steps(steps);
+        count(&mut self.view, &self.counts);
+        if self.counts.left().0 == 0 {
+            self.message = Some("no samples are left. Esc goes back, Z drops all filters".into());
+        }
+    }
+
+    fn drop_steps(&mut self, number: usize) {
+        if matches!(self.view, View::Document(_)) {
+            self.message = Some(NOT_IN_TEXT.into());
+            return;
+        }
+        let mut steps = self.counts.steps().to_vec();
+        if steps.is_empty() {
+            self.message = Some("no filter is set".into());
+            return;
+        }
+        steps.truncate(steps.len().saturating_sub(number));
+        self.set_steps(steps);
+    }
+
+    fn back(&mut self) -> After {
+        if let View::Time(view) = &mut self.view
+            && view.forget_mark()
+        {
+            return After::GoOn;
+        }
+        let was_running = matches!(&self.view, View::Document(view) if view.is_running());
+        match self.before.pop() {
+            Some(Before { view, steps }) => {
+                self.view = view;
+                if steps != self.counts.steps() {
+                    self.counts.set_steps(steps);
+                }
+                count(&mut self.view, &self.counts);
+            }
+            None => self.message = Some("this is the first view. q quits".into()),
+        }
+        if was_running { After::Cancel } else { After::GoOn }
+    }
+
+    fn turn_event(&mut self, forward: bool) {
+        self.counts.turn_event(forward);
+        count(&mut self.view, &self.counts);
+    }
+
+    fn ask(&mut self, what: PromptFor) {
+        let text = match (what, &self.view) {
+            (PromptFor::Export, _) => self.export_name(),
+            (PromptFor::Filter, View::Rows(view)) => view.filter().to_owned(),
+            (PromptFor::Filter, View::Document(view)) => view.filter().to_owned(),
+            (PromptFor::Filter, _) => {
+                self.message = Some("this view has no filter by text".into());
+                return;
+            }
+        };
+        self.overlay = Some(Overlay::Prompt(Prompt::new(what, text)));
+    }
+
+    /// A name whose ending is a form that the view has.
+    fn export_name(&self) -> String {
+        match &self.view {
+            View::Rows(_) => "rows.csv".into(),
+            View::Tree(_) | View::Neighbors(_) => "calls.txt".into(),
+            View::Time(_) => "profile.html".into(),
+            View::Document(_) => "report.txt".into(),
+        }
+    }
+
+    fn menu_key(&mut self, mut menu: Menu, key: Key) -> After {
+        match menu.key(key) {
+            MenuPick::Close => After::GoOn,
+            MenuPick::Stay => {
+                self.overlay = Some(Overlay::Menu(menu));
+                After::GoOn
+            }
+            MenuPick::Act(action) => self.act(action),
+            MenuPick::View(digit) => {
+                self.go_to(digit);
+                After::GoOn
+            }
+            MenuPick::Print(key) => self.print(key),
+        }
+    }
+
+    fn prompt_key(&mut self, mut prompt: Prompt, key: Key) -> After {
+        let is_filter = prompt.what == PromptFor::Filter;
+        match key {
+            Key::Escape => {
+                if is_filter {
+                    self.set_filter("");
+                }
+                return After::GoOn;
+            }
+            Key::Enter if is_filter => {
+                let text = prompt.text.clone();
+                if let View::Document(view) = &mut self.view {
+                    view.search(&text);
+                }
+                return After::GoOn;
+            }
+            Key::Enter => return self.export(prompt.text),
+            key => prompt.key(key),
+        }
+        if is_filter {
+            let text = prompt.text.clone();
+            self.set_filter(&text);
+        }
+        self.overlay = Some(Overlay::Prompt(prompt));
+        After::GoOn
+    }
+
+    fn set_filter(&mut self, text: &str) {
+        match &mut self.view {
+            View::Rows(view) => view.set_filter(text, &self.counts),
+            View::Document(view) => view.search(text),
+            _ => {}
+        }
+    }
+
+    fn export(&mut self, file: String) -> After {
+        if file.is_empty() {
+            return After::GoOn;
+        }
+        let command = self.command().with(["-o".to_owned(), file.clone()]);
+        self.message = Some(format!("writing {file} …"));
+        (self.job, self.export) = (self.job + 1, Some(file));
+        After::Run(Job { number: self.job, command })
+    }
+
+    /// The command that prints what is seen.
+    pub(crate) fn command(&self) -> CommandLine {
+        let time = *self.counts.time();
+        let mut report = self.origin.report(self.counts.steps(), &time);
+        // Of several events one is shown.
+        if let Some(event) = self.counts.event().filter(|_| self.counts.profile().events.len() > 1) {
+            report = report.with(["--event", &*event.name]);
+        }
+        match &self.view {
+            View::Rows(view) => view.command(report),
+            View::Tree(view) => view.command(report),
+            View::Neighbors(view) => view.command(report),
+            View::Time(_) => report.with(["-o", "profile.html"]),
+            View::Document(view) => view.command(),
+        }
+    }
+}
+
+/// Makes what a view shows anew.
+fn count(view: &mut View, counts: &Counts) {
+    match view {
+        View::Rows(view) => view.count(counts),
+        View::Tree(view) => view.count(counts),
+        View::Neighbors(view) => view.count(counts),
+        View::Time(view) => view.count(counts),
+        View::Document(_) => {}
+    }
+}

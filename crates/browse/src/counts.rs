@@ -1,0 +1,109 @@
+//! What was read, and the part of it that the filters leave.
+
+use std::collections::BTreeMap;
+
+use pmuscope_profile::aggregate::{Aggregate, Timeline};
+use pmuscope_profile::views::{CallSites, Row};
+use pmuscope_profile::{EventProfile, ModuleSummary, Profile};
+
+use crate::step::{Step, narrow};
+
+/// Samples, counted; all views are made of them.
+pub(crate) struct Counts {
+    /// All that was read.
+    profile: Profile,
+    /// What the steps leave; `None` where there are none.
+    part: Option<Aggregate>,
+    /// Frames by function, the same for all parts.
+    sites: CallSites,
+    /// The node of each CPU.
+    nodes: BTreeMap<u32, u32>,
+    steps: Vec<Step>,
+    /// Index of the event that is shown.
+    event: usize,
+}
+
+impl Counts {
+    pub(crate) fn new(profile: Profile, nodes: BTreeMap<u32, u32>) -> Self {
+        let sites = CallSites::of(&profile.aggregate);
+        // The event with most samples: others are often there for their records.
+        let most = profile.events.iter().enumerate().max_by_key(|(at, event)| {
+            (event.samples, std::cmp::Reverse(*at))
+        });
+        let event = most.map_or(0, |(at, _)| at);
+        Self { part: None, sites, nodes, steps: Vec::new(), event, profile }
+    }
+
+    pub(crate) fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    pub(crate) fn modules(&self) -> &[ModuleSummary] {
+        &self.profile.modules
+    }
+
+    pub(crate) fn sites(&self) -> &CallSites {
+        &self.sites
+    }
+
+    /// What is left.
+    pub(crate) fn seen(&self) -> &Aggregate {
+        self.part.as_ref().unwrap_or(&self.profile.aggregate)
+    }
+
+    /// Time of all that was read.
+    pub(crate) fn time(&self) -> &Timeline {
+        &self.profile.aggregate.timeline
+    }
+
+    pub(crate) fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    /// Sets the filters. Whatever was shown is to be made anew.
+    pub(crate) fn set_steps(&mut self, steps: Vec<Step>) {
+        let nodes = &self.nodes;
+        let node_of = |cpu: u32| nodes.get(&cpu).copied();
+        self.part = narrow(&self.profile, &self.profile.aggregate, &steps, &node_of);
+        self.steps = steps;
+    }
+
+    pub(crate) fn node_of(&self) -> impl Fn(u32) -> Option<u32> + '_ {
+        |cpu| self.nodes.get(&cpu).copied()
+    }
+
+    /// The event that is shown; `None` where the recording has none.
+    pub(crate) fn event(&self) -> Option<&EventProfile> {
+        self.profile.events.get(self.event)
+    }
+
+    /// Shows the next event, or the one before.
+    pub(crate) fn turn_event(&mut self, forward: bool) {
+        let events = self.profile.events.len().max(1);
+        let step = if forward { 1 } else { events - 1 };
+        self.event = (self.event + step) % events;
+    }
+
+    /// Samples of the event that are left, and their weight.
+    pub(crate) fn left(&self) -> (u64, u64) {
+        let Some(event) = self.event() else { return (0, 0) };
+        let cells = self.seen().of_event(event.index).iter();
+        cells.fold((0, 0), |sum, cell| (sum.0 + cell.samples, sum.1.saturating_add(cell.weight)))
+    }
+
+    /// Rows of the event, the largest first; the first `intervals` have an interval.
+    pub(crate) fn rows(
+        &self,
+        by: &[pmuscope_profile::views::Dimension],
+        intervals: usize,
+    ) -> Vec<Row> {
+        let Some(event) = self.event() else { return Vec::new() };
+        let node_of = self.node_of();
+        pmuscope_profile::views::rows(self.seen(), event.index, by, &node_of, intervals)
+    }
+
+    /// Whether a stack is more than a function and what was inlined into it.
+    pub(crate) fn has_calls(&self) -> bool {
+        self.profile.aggregate.has_calls()
+    }
+}

@@ -1,0 +1,138 @@
+//! What a command prints, to be scrolled and searched.
+
+use std::ops::Range;
+
+use pmuscope_report::Key;
+
+use crate::command::CommandLine;
+use crate::list::List;
+use crate::sgr::{Piece, pieces};
+
+/// Columns that a key moves sideways.
+const SIDEWAYS: usize = 8;
+/// Lines that are kept: a listing of all samples is for a file.
+const MOST_LINES: usize = 200_000;
+
+/// How far the command is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum State {
+    Runs,
+    Ended,
+    Failed(String),
+}
+
+/// The view.
+#[derive(Clone)]
+pub(crate) struct DocumentView {
+    title: String,
+    command: CommandLine,
+    state: State,
+    lines: Vec<Vec<Piece>>,
+    left_out: usize,
+    list: List,
+    column: usize,
+    search: String,
+}
+
+impl DocumentView {
+    pub(crate) fn new(title: &str, command: CommandLine) -> Self {
+        Self {
+            title: title.to_owned(),
+            command,
+            state: State::Runs,
+            lines: Vec::new(),
+            left_out: 0,
+            list: List::default(),
+            column: 0,
+            search: String::new(),
+        }
+    }
+
+    /// What the command printed, and why it failed.
+    pub(crate) fn take(&mut self, text: &str, failure: Option<String>) {
+        let all = text.lines();
+        self.lines = all.clone().take(MOST_LINES).map(pieces).collect();
+        self.left_out = all.skip(MOST_LINES).count();
+        self.state = failure.map_or(State::Ended, State::Failed);
+    }
+
+    pub(crate) fn is_running(&self) -> bool {
+        self.state == State::Runs
+    }
+
+    pub(crate) fn command(&self) -> CommandLine {
+        self.command.clone()
+    }
+
+    pub(crate) fn state(&self) -> String {
+        let mut out = self.title.clone();
+        match &self.state {
+            State::Runs => out += ", running …",
+            State::Ended => {}
+            State::Failed(_) => out += ", failed",
+        }
+        if self.left_out > 0 {
+            out += &format!(", {} further lines left out", self.left_out);
+        }
+        out
+    }
+
+    /// What went wrong, to be shown above the lines.
+    pub(crate) fn failure(&self) -> Option<&str> {
+        match &self.state {
+            State::Failed(why) => Some(why),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn position(&self) -> (usize, usize) {
+        (self.list.at, self.lines.len())
+    }
+
+    pub(crate) fn filter(&self) -> &str {
+        &self.search
+    }
+
+    /// Goes to the first line from here on that has a text.
+    pub(crate) fn search(&mut self, text: &str) {
+        text.clone_into(&mut self.search);
+        self.find(0, true);
+    }
+
+    /// Whether the key was one of the view's.
+    pub(crate) fn key(&mut self, key: Key) -> bool {
+        match key {
+            Key::Right => self.column += SIDEWAYS,
+            Key::Left if self.column > 0 => self.column = self.column.saturating_sub(SIDEWAYS),
+            Key::Char('n') => self.find(1, true),
+            Key::Char('N') => self.find(1, false),
+            key => return self.list.moves(key, self.lines.len()),
+        }
+        true
+    }
+
+    fn find(&mut self, from: usize, forward: bool) {
+        if self.search.is_empty() {
+            return;
+        }
+        let wanted = self.search.to_lowercase();
+        let lines = self.lines.len();
+        let has = |at: &usize| {
+            let text: String = self.lines[*at].iter().map(|(text, _)| &**text).collect();
+            text.to_lowercase().contains(&wanted)
+        };
+        let steps = (from..lines + from).map(|step| match forward {
+            true => (self.list.at + step) % lines,
+            false => (self.list.at + lines - step % lines) % lines,
+        });
+        if let Some(at) = steps.into_iter().find(has) {
+            self.list.at = at;
+        }
+    }
+
+    /// The lines that are seen.
+    pub(crate) fn seen(&mut self, height: usize) -> (&[Vec<Piece>], usize) {
+        let seen: Range<usize> = self.list.scrolled(self.lines.len(), height);
+        (&self.lines[seen], self.column)
+    }
+}

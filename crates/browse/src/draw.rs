@@ -1,0 +1,272 @@
+//! How a browser is drawn.
+//!
+//! ```text
+//!  x.data: cpu-clock, 12,345 samples in 10.0 s, 2 CPUs                  head of the report: what was read,
+//!  overhead 0.4% · lost 0                                               what it cost, what is missing
+//!  3,210 samples, 26.0% · thread 4711 > through parse                   what the filters leave, and which they are
+//!  functions by self · 1 of 214 · filter: xz                            the view
+//!    total    self  95% CI  comm  DSO  function
+//!  …
+//!  Enter menu  a annotate  t thread  …                                  keys, or what the last one came to
+//! ```
+
+use pmuscope_report::number::{count, percent};
+use pmuscope_report::{Style, TableLines, escape, head_text};
+use pmuscope_text::wrap;
+use ratatui_core::buffer::Buffer;
+use ratatui_core::layout::Rect;
+use ratatui_core::style::{Modifier, Style as CellStyle};
+use ratatui_core::terminal::Frame;
+
+use crate::browser::{Browser, View};
+use crate::keys;
+use crate::overlay::{Menu, Overlay};
+use crate::sgr::pieces;
+
+/// Lines of the head of the report.
+const HEAD: usize = 2;
+
+const BOLD: CellStyle = CellStyle::new().add_modifier(Modifier::BOLD);
+const DIM: CellStyle = CellStyle::new().add_modifier(Modifier::DIM);
+const CHOSEN: CellStyle = CellStyle::new().add_modifier(Modifier::REVERSED);
+
+/// A grid of characters that is written from the top.
+struct Canvas<'a> {
+    buffer: &'a mut Buffer,
+    area: Rect,
+    style: Style,
+    line: u16,
+}
+
+impl Canvas<'_> {
+    /// Lines that are left above the last one.
+    fn room(&self) -> usize {
+        usize::from(self.area.height.saturating_sub(self.line).saturating_sub(1))
+    }
+
+    /// A line of text with the program's own styles in it.
+    fn line(&mut self, text: &str, style: CellStyle) {
+        if self.room() > 0 {
+            self.put(self.line, 0, text, style);
+        }
+        self.line += 1;
+    }
+
+    fn put(&mut self, line: u16, column: u16, text: &str, style: CellStyle) {
+        let (x, y) = (self.area.x + column, self.area.y + line);
+        let mut left = usize::from(self.area.width.saturating_sub(column));
+        let mut at = x;
+        for (text, own) in pieces(text) {
+            let shown = self.style.text(&text);
+            let (next, _) = self.buffer.set_stringn(at, y, &*shown, left, own.patch(style));
+            left = left.saturating_sub(usize::from(next - at));
+            at = next;
+        }
+        // A chosen line is marked over its whole width.
+        if style.add_modifier.contains(Modifier::REVERSED) {
+            let rest = Rect { x: at, y, width: left as u16, height: 1 };
+            self.buffer.set_style(rest, style);
+        }
+    }
+}
+
+impl Browser {
+    /// Draws everything.
+    pub fn draw(&mut self, frame: &mut Frame<'_>) {
+        let area = frame.area();
+        let style = Style { width: Some(area.width.into()), ..self.style };
+        let mut canvas = Canvas { buffer: frame.buffer_mut(), area, style, line: 0 };
+        if area.height == 0 || area.width == 0 {
+            return;
+        }
+        self.head(&mut canvas);
+        self.view(&mut canvas);
+        self.last_line(&mut canvas);
+        match &mut self.overlay {
+            Some(Overlay::Help) => {
+                let lines = keys::HELP.map(str::to_owned);
+                boxed(&mut canvas, "keys", &lines, None);
+            }
+            Some(Overlay::Command(command)) => {
+                let width = usize::from(area.width).saturating_sub(4).max(8);
+                let lines = broken(command, width);
+                boxed(&mut canvas, "the command that prints this view", &lines, None);
+            }
+            Some(Overlay::Menu(menu)) => draw_menu(&mut canvas, menu),
+            Some(Overlay::Prompt(_)) | None => {}
+        }
+    }
+
+    fn head(&self, canvas: &mut Canvas<'_>) {
+        // Cut, not wrapped: lines below stay where they are.
+        let style = Style { width: None, color: false, ..canvas.style };
+        let head = head_text(self.counts.profile(), &self.origin.file, &style);
+        let styles = [BOLD, CellStyle::new()];
+        for (line, style) in head.lines().chain(std::iter::repeat("")).take(HEAD).zip(styles) {
+            canvas.line(line, style);
+        }
+        canvas.line(&self.crumbs(), CellStyle::new());
+        canvas.line(&self.state(), CellStyle::new());
+    }
+
+    /// What the filters leave, and which they are.
+    fn crumbs(&self) -> String {
+        let (samples, _) = self.counts.left();
+        let event = self.counts.event();
+        let all = event.map_or(0, |event| event.samples);
+        let mut out = format!("{} samples", count(samples));
+        if self.counts.profile().events.len() > 1 {
+            out += &format!(" of {}", escape(event.map_or("", |event| &event.name)));
+        }
+        if self.counts.steps().is_empty() {
+            return format!("{out}, all that was read · no filter");
+        }
+        let share = percent(samples as f64 / all.max(1) as f64, 1);
+        let time = self.counts.time();
+        let steps: Vec<String> =
+            self.counts.steps().iter().map(|step| escape(&step.label(time)).into_owned()).collect();
+        format!("{out}, {share} · {}", steps.join(" > "))
+    }
+
+    /// The view, and where in it the reader is.
+    fn state(&self) -> String {
+        let (state, (at, all), filter) = match &self.view {
+            View::Rows(view) => (view.state(), view.position(), view.filter()),
+            View::Tree(view) => (view.state(), view.position(), ""),
+            View::Neighbors(view) => (view.state(&self.counts), view.position(), ""),
+            View::Time(view) => (view.state(&self.counts), view.position(), ""),
+            View::Document(view) => (escape(&view.state()).into_owned(), view.position(), view.filter()),
+        };
+        let place = match all {
+            0 => "no lines".to_owned(),
+            all => format!("{} of {}", count(at as u64 + 1), count(all as u64)),
+        };
+        let filter = if filter.is_empty() { String::new() } else { format!(" · filter: {}", escape(filter)) };
+        format!("{state} · {place}{filter}")
+    }
+
+    fn view(&mut self, canvas: &mut Canvas<'_>) {
+        let (room, style) = (canvas.room(), canvas.style);
+        match &mut self.view {
+            View::Rows(view) => draw_table(canvas, view.lines(&self.counts, room, &style)),
+            View::Tree(view) => draw_table(canvas, view.lines(&self.counts, room, &style)),
+            View::Neighbors(view) => draw_table(canvas, view.lines(&self.counts, room, &style)),
+            View::Time(view) => {
+                let drawn = view.lines(&self.counts, room, &style);
+                for (at, line) in drawn.lines.iter().enumerate() {
+                    let style = if drawn.chosen == Some(at) { BOLD } else { CellStyle::new() };
+                    let y = canvas.line;
+                    canvas.line(line, style);
+                    let last = at + 1 == drawn.lines.len();
+                    let columns = drawn.span.start.min(canvas.area.width.into()) as u16
+                        ..drawn.span.end.min(canvas.area.width.into()) as u16;
+                    if !last && y + 1 < canvas.area.height {
+                        let (x, y) = (canvas.area.x + columns.start, canvas.area.y + y);
+                        let span = Rect { x, y, width: columns.end - columns.start, height: 1 };
+                        canvas.buffer.set_style(span, CHOSEN);
+                    }
+                }
+            }
+            View::Document(view) => {
+                if let Some(why) = view.failure() {
+                    for line in wrap(&escape(why), style.width, 0).lines() {
+                        canvas.line(line, BOLD);
+                    }
+                }
+                let (lines, column) = view.seen(canvas.room());
+                for line in lines {
+                    let mut skip = column;
+                    let y = canvas.line;
+                    let mut x = 0;
+                    for (text, own) in line {
+                        let all = text.chars().count();
+                        let shown: String = text.chars().skip(skip).collect();
+                        skip = skip.saturating_sub(all);
+                        let shown = canvas.style.text(&shown).into_owned();
+                        let left = usize::from(canvas.area.width).saturating_sub(x);
+                        let (column, line) = (canvas.area.x + x as u16, canvas.area.y + y);
+                        let (next, _) = canvas.buffer.set_stringn(column, line, &shown, left, *own);
+                        x = usize::from(next - canvas.area.x);
+                    }
+                    canvas.line += 1;
+                }
+            }
+        }
+    }
+
+    fn last_line(&self, canvas: &mut Canvas<'_>) {
+        let y = canvas.area.height - 1;
+        if let Some(Overlay::Prompt(prompt)) = &self.overlay {
+            let text = format!("{}{}_", prompt.label(), escape(&prompt.text));
+            canvas.put(y, 0, &text, BOLD);
+            return;
+        }
+        match &self.message {
+            Some(message) => canvas.put(y, 0, &escape(message), BOLD),
+            None => {
+                let keys = match &self.view {
+                    View::Time(_) => keys::TIME_LINE,
+                    View::Document(_) => keys::TEXT_LINE,
+                    _ => keys::LINE,
+                };
+                canvas.put(y, 0, keys, DIM);
+            }
+        }
+    }
+}
+
+fn draw_table(canvas: &mut Canvas<'_>, (lines, chosen): (TableLines, usize)) {
+    for line in &lines.head {
+        canvas.line(line.trim_end(), BOLD);
+    }
+    for (at, line) in lines.rows.iter().enumerate() {
+        let style = if at == chosen { CHOSEN } else { CellStyle::new() };
+        canvas.line(line.trim_end(), style);
+    }
+}
+
+fn draw_menu(canvas: &mut Canvas<'_>, menu: &mut Menu) {
+    let room = usize::from(canvas.area.height).saturating_sub(4).max(1);
+    let (lines, chosen) = menu.lines(room.min(menu.len()));
+    let lines: Vec<String> = lines.iter().map(|line| escape(line).into_owned()).collect();
+    boxed(canvas, menu.title, &lines, Some(chosen));
+}
+
+/// Lines in a frame, over what is there; `chosen` is marked.
+fn boxed(canvas: &mut Canvas<'_>, title: &str, lines: &[String], chosen: Option<usize>) {
+    let area = canvas.area;
+    let [line, side, corners @ ..] = match canvas.style.unicode {
+        true => ["─", "│", "┌", "┐", "└", "┘"],
+        false => ["-", "|", "+", "+", "+", "+"],
+    };
+    let widest = lines.iter().map(|line| line.chars().count()).max().unwrap_or(0);
+    let width = (widest.max(title.chars().count() + 2) + 4).min(area.width.into());
+    let height = (lines.len() + 2).min(area.height.into());
+    let left = (usize::from(area.width) - width) / 2;
+    let top = (usize::from(area.height) - height) / 2;
+    let inner = width.saturating_sub(4);
+    for row in 0..height {
+        let y = (top + row) as u16;
+        let text = if row == 0 {
+            let title = format!("{}{line} {title} ", corners[0]);
+            let rest = width.saturating_sub(title.chars().count() + 1);
+            format!("{title}{}{}", line.repeat(rest), corners[1])
+        } else if row + 1 == height {
+            format!("{}{}{}", corners[2], line.repeat(width.saturating_sub(2)), corners[3])
+        } else {
+            let cut: String = lines[row - 1].chars().take(inner).collect();
+            let fill = " ".repeat(inner.saturating_sub(cut.chars().count()));
+            format!("{side} {cut}{fill} {side}")
+        };
+        let blank = Rect { x: area.x + left as u16, y: area.y + y, width: width as u16, height: 1 };
+        canvas.buffer.set_style(blank, CellStyle::reset());
+        let style = if row > 0 && chosen == Some(row - 1) { CHOSEN } else { CellStyle::reset() };
+        canvas.buffer.set_stringn(blank.x, blank.y, &text, width, style);
+    }
+}
+
+/// Text in lines of at most `width` characters, broken anywhere: it is copied as it is.
+fn broken(text: &str, width: usize) -> Vec<String> {
+    let all: Vec<char> = text.chars().collect();
+    all.chunks(width.max(1)).map(|part| part.iter().collect()).collect()
+}

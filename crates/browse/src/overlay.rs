@@ -1,0 +1,163 @@
+//! What lies over a view: a menu, a line that is typed, the help, a command.
+
+use pmuscope_report::Key;
+
+use crate::list::List;
+use crate::origin::PRINTED;
+use crate::subject::{Action, Choice};
+
+/// Characters that can be typed: more than any name is looked for by.
+const LONGEST: usize = 200;
+
+/// Views by digit.
+pub(crate) const VIEWS: [(char, &str); 9] = [
+    ('1', "functions"),
+    ('2', "call tree from the outermost function"),
+    ('3', "call tree from the sampled function"),
+    ('4', "threads"),
+    ('5', "processes"),
+    ('6', "comms"),
+    ('7', "CPUs"),
+    ('8', "DSOs"),
+    ('9', "time"),
+];
+
+/// What lies over a view.
+pub(crate) enum Overlay {
+    Help,
+    /// A command, as a shell takes it.
+    Command(String),
+    Menu(Menu),
+    Prompt(Prompt),
+}
+
+/// What is typed for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PromptFor {
+    Filter,
+    /// The file that the view is written to.
+    Export,
+}
+
+/// A line that is typed.
+pub(crate) struct Prompt {
+    pub(crate) what: PromptFor,
+    pub(crate) text: String,
+}
+
+impl Prompt {
+    pub(crate) fn new(what: PromptFor, text: String) -> Self {
+        Self { what, text }
+    }
+
+    pub(crate) fn label(&self) -> &'static str {
+        match self.what {
+            PromptFor::Filter => "/",
+            PromptFor::Export => "export to (.csv, .json, .html, .txt): ",
+        }
+    }
+
+    pub(crate) fn key(&mut self, key: Key) {
+        match key {
+            Key::Char(c) if self.text.chars().count() < LONGEST => self.text.push(c),
+            Key::Backspace => {
+                self.text.pop();
+            }
+            _ => {}
+        }
+    }
+}
+
+/// An entry of a menu.
+enum Entry {
+    Choice(Choice),
+    /// A view of what was counted.
+    View(char, &'static str),
+    /// A view that a command prints.
+    Print(char, &'static str),
+}
+
+/// What a key in a menu comes to.
+pub(crate) enum MenuPick {
+    Close,
+    Stay,
+    Act(Action),
+    View(char),
+    Print(char),
+}
+
+/// A menu.
+pub(crate) struct Menu {
+    pub(crate) title: &'static str,
+    entries: Vec<Entry>,
+    list: List,
+}
+
+impl Menu {
+    /// What can be done with a line.
+    pub(crate) fn of_line(choices: Vec<Choice>) -> Self {
+        let entries = choices.into_iter().map(Entry::Choice).collect();
+        Self { title: "this line", entries, list: List::default() }
+    }
+
+    /// All views.
+    pub(crate) fn of_views() -> Self {
+        let views = VIEWS.iter().map(|&(key, title)| Entry::View(key, title));
+        let printed = PRINTED.iter().map(|view| Entry::Print(view.key, view.title));
+        Self { title: "views", entries: views.chain(printed).collect(), list: List::default() }
+    }
+
+    pub(crate) fn key(&mut self, key: Key) -> MenuPick {
+        if let Key::Char(letter) = key
+            && let Some(entry) = self.entries.iter().find(|entry| entry.key() == letter)
+        {
+            return entry.pick();
+        }
+        match key {
+            Key::Enter | Key::Right => {
+                self.entries.get(self.list.at).map_or(MenuPick::Close, Entry::pick)
+            }
+            Key::Escape | Key::Left | Key::Char(_) => MenuPick::Close,
+            key => {
+                self.list.moves(key, self.entries.len());
+                MenuPick::Stay
+            }
+        }
+    }
+
+    /// The lines that are seen, and which of them is chosen.
+    pub(crate) fn lines(&mut self, height: usize) -> (Vec<String>, usize) {
+        let seen = self.list.seen(self.entries.len(), height);
+        let chosen = self.list.at - seen.start.min(self.list.at);
+        let line = |entry: &Entry| format!("{}  {}", entry.key(), entry.text());
+        (self.entries[seen].iter().map(line).collect(), chosen)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+}
+
+impl Entry {
+    fn key(&self) -> char {
+        match self {
+            Self::Choice(choice) => choice.key,
+            Self::View(key, _) | Self::Print(key, _) => *key,
+        }
+    }
+
+    fn text(&self) -> &str {
+        match self {
+            Self::Choice(choice) => &choice.text,
+            Self::View(_, title) | Self::Print(_, title) => title,
+        }
+    }
+
+    fn pick(&self) -> MenuPick {
+        match self {
+            Self::Choice(choice) => MenuPick::Act(choice.action.clone()),
+            Self::View(key, _) => MenuPick::View(*key),
+            Self::Print(key, _) => MenuPick::Print(*key),
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! One filter that a reader has set: what it keeps, what it is called, and the flag that asks a command for it.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use pmuscope_profile::Profile;
+use pmuscope_profile::aggregate::{Aggregate, Narrowing, Timeline};
+use pmuscope_report::number::fixed;
+
+/// A filter. All that are set hold together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Step {
+    Process(i64),
+    Thread(i64),
+    Comm(Arc<str>),
+    Cpu(i64),
+    Node(i64),
+    /// Path of the binary or library that was sampled.
+    Dso(String),
+    /// The sampled function, whole name.
+    Function(Arc<str>),
+    /// A function anywhere in the call stack, whole name.
+    Through(Arc<str>),
+    /// Blocks of time of all that was read.
+    Blocks(Range<u32>),
+}
+
+impl Step {
+    /// Whether it is by the name of a DSO or function.
+    pub(crate) fn is_by_name(&self) -> bool {
+        matches!(self, Self::Dso(_) | Self::Function(_) | Self::Through(_))
+    }
+
+    /// What a reader sees: `thread 4711`.
+    pub(crate) fn label(&self, time: &Timeline) -> String {
+        match self {
+            Self::Process(pid) => format!("process {pid}"),
+            Self::Thread(tid) => format!("thread {tid}"),
+            Self::Comm(name) => format!("comm {name}"),
+            Self::Cpu(cpu) => format!("CPU {cpu}"),
+            Self::Node(node) => format!("node {node}"),
+            Self::Dso(path) => format!("DSO {}", path.rsplit('/').next().unwrap_or(path)),
+            Self::Function(name) => format!("in {name}"),
+            Self::Through(name) => format!("through {name}"),
+            Self::Blocks(blocks) => format!("time {}", span_text(time, blocks)),
+        }
+    }
+
+    /// The flag that `report` takes for it, and its value.
+    pub(crate) fn flag(&self, time: &Timeline) -> (&'static str, String) {
+        match self {
+            Self::Process(pid) => ("--pid", pid.to_string()),
+            Self::Thread(tid) => ("--tid", tid.to_string()),
+            Self::Comm(name) => ("--comm", name.to_string()),
+            Self::Cpu(cpu) => ("--cpu", cpu.to_string()),
+            Self::Node(node) => ("--node", node.to_string()),
+            Self::Dso(path) => ("--dsos", path.clone()),
+            Self::Function(name) => ("--symbol-filter", format!("={name}")),
+            Self::Through(name) => ("--focus", format!("={name}")),
+            Self::Blocks(blocks) => {
+                let (first, end) = nanoseconds(time, blocks);
+                ("--time", format!("{},{}", clock(first), clock(end.saturating_sub(1))))
+            }
+        }
+    }
+}
+
+/// First time stamp of blocks, and the first after them: nanoseconds of the recording's clock.
+fn nanoseconds(time: &Timeline, blocks: &Range<u32>) -> (u64, u64) {
+    let at = |block: u32| time.start.saturating_add(u64::from(block).saturating_mul(time.block_ns));
+    (at(blocks.start), at(blocks.end))
+}
+
+/// Seconds of the recording's clock, to the nanosecond.
+fn clock(ns: u64) -> String {
+    format!("{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000)
+}
+
+/// `1.25-2.50 s`, from the start of the recording.
+pub(crate) fn span_text(time: &Timeline, blocks: &Range<u32>) -> String {
+    let seconds = |block: u32| u64::from(block).saturating_mul(time.block_ns) as f64 / 1e9;
+    let decimals = decimals(time);
+    format!("{}-{} s", fixed(seconds(blocks.start), decimals), fixed(seconds(blocks.end), decimals))
+}
+
+/// Decimals of a second that tell blocks apart.
+pub(crate) fn decimals(time: &Timeline) -> usize {
+    match time.block_ns {
+        0..10_000_000 => 3,
+        10_000_000..100_000_000 => 2,
+        _ => 1,
+    }
+}
+
+/// What of `counts` all steps keep; `None` where they keep all.
+pub(crate) fn narrow(
+    profile: &Profile,
+    counts: &Aggregate,
+    steps: &[Step],
+    node_of: &(dyn Fn(u32) -> Option<u32> + Sync),
+) -> Option<Aggregate> {
+    if steps.is_empty() {
+        return None;
+    }
+    let mut blocks: Option<Range<u32>> = None;
+    let mut stacks: Vec<Vec<bool>> = Vec::new();
+    let mut tasks = vec![true; counts.tasks.len()];
+    let mut cpus: Vec<(bool, i64)> = Vec::new();
+    for step in steps {
+        let mut keep_tasks = |keeps: &dyn Fn(&pmuscope_profile::aggregate::Task) -> bool| {
+            tasks.iter_mut().zip(&counts.tasks).for_each(|(kept, task)| *kept &= keeps(task));
+        };
+        match step {
+            Step::Process(pid) => keep_tasks(&|task| task.pid.map(i64::from) == Some(*pid)),
+            Step::Thread(tid) => keep_tasks(&|task| task.tid.map(i64::from) == Some(*tid)),
+            Step::Comm(name) => keep_tasks(&|task| task.command == *name),
+            Step::Cpu(cpu) => cpus.push((false, *cpu)),
+            Step::Node(node) => cpus.push((true, *node)),
+            Step::Dso(path) => {
+                let is_it: Vec<bool> = profile.modules.iter().map(|one| one.is_called(path)).collect();
+                let is_in = |module: u32| is_it.get(module as usize).copied().unwrap_or(false);
+                stacks.push(counts.stacks_in(&|frame| is_in(frame.module)));
+            }
+            Step::Function(name) => stacks.push(counts.stacks_in_function(&is_called(counts, name))),
+            Step::Through(name) => {
+                let is_it = is_called(counts, name);
+                let has = |function: Option<u32>| function.is_some_and(|at| is_it[at as usize]);
+                stacks.push(counts.stacks_through(&|frame| has(frame.function)));
+            }
+            Step::Blocks(span) => {
+                let before = blocks.unwrap_or(0..u32::MAX);
+                blocks = Some(before.start.max(span.start)..before.end.min(span.end));
+            }
+        }
+    }
+    let on = |cpu: Option<u32>| {
+        cpus.iter().all(|&(is_node, wanted)| {
+            let found = if is_node { cpu.and_then(node_of) } else { cpu };
+            found.map(i64::from) == Some(wanted)
+        })
+    };
+    let keeps = |cell: &pmuscope_profile::aggregate::SampleCell| {
+        tasks[cell.task as usize]
+            && stacks.iter().all(|kept| kept[cell.stack as usize])
+            && (cpus.is_empty() || on(cell.cpu))
+    };
+    Some(counts.narrowed(&Narrowing { keeps: &keeps, blocks }))
+}
+
+/// For each function whether it has a name.
+fn is_called(counts: &Aggregate, name: &str) -> Vec<bool> {
+    counts.functions.iter().map(|function| &*function.name == name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIME: Timeline = Timeline { start: 1_999_999_999, block_ns: 1 << 20, blocks: 100 };
+
+    #[test]
+    fn blocks_are_a_range_of_times_that_has_both_ends() {
+        let step = Step::Blocks(1..3);
+        assert_eq!(step.flag(&TIME), ("--time", "2.001048575,2.003145726".into()));
+        assert_eq!(step.label(&TIME), "time 0.001-0.003 s");
+    }
+
+    #[test]
+    fn names_are_asked_for_as_a_whole() {
+        let name: Arc<str> = "parse".into();
+        assert_eq!(Step::Through(Arc::clone(&name)).flag(&TIME), ("--focus", "=parse".into()));
+        assert_eq!(Step::Function(name).flag(&TIME), ("--symbol-filter", "=parse".into()));
+        assert_eq!(Step::Dso("/lib/libc.so.6".into()).label(&TIME), "DSO libc.so.6");
+    }
+}

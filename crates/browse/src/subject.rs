@@ -1,0 +1,108 @@
+//! What a line is about, and what a reader can do with it.
+
+use std::sync::Arc;
+
+use pmuscope_profile::ModuleSummary;
+use pmuscope_profile::views::{CallSite, Dimension, Key as RowKey};
+
+use crate::step::Step;
+
+/// What a line names. What it does not name is `None`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Subject {
+    pub(crate) comm: Option<Arc<str>>,
+    pub(crate) process: Option<i64>,
+    pub(crate) thread: Option<i64>,
+    pub(crate) cpu: Option<i64>,
+    pub(crate) node: Option<i64>,
+    /// Index of the module.
+    pub(crate) module: Option<u32>,
+    pub(crate) function: Option<Arc<str>>,
+}
+
+/// What can be done with it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// A filter more.
+    Keep(Step),
+    /// The code of a function in a module.
+    Annotate(Arc<str>, u32),
+    /// Who calls a function, and what it calls.
+    Neighbors(CallSite),
+}
+
+/// An entry of the menu: its key, what it says, what it does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Choice {
+    pub(crate) key: char,
+    pub(crate) text: String,
+    pub(crate) action: Action,
+}
+
+impl Subject {
+    /// Of a row by some dimensions.
+    pub(crate) fn of_row(by: &[Dimension], keys: &[RowKey]) -> Self {
+        let mut out = Self::default();
+        for (dimension, key) in by.iter().zip(keys) {
+            match (dimension, key) {
+                (Dimension::Command, RowKey::Name(name)) => out.comm = Some(Arc::clone(name)),
+                (Dimension::Function, RowKey::Name(name)) => out.function = Some(Arc::clone(name)),
+                (Dimension::Process, RowKey::Number(pid)) => out.process = Some(*pid),
+                (Dimension::Thread, RowKey::Number(tid)) => out.thread = Some(*tid),
+                (Dimension::Cpu, RowKey::Number(cpu)) => out.cpu = Some(*cpu),
+                (Dimension::Node, RowKey::Number(node)) => out.node = Some(*node),
+                (Dimension::Module, RowKey::Module(module)) => out.module = Some(*module),
+                _ => {}
+            }
+        }
+        out
+    }
+
+    /// Of a function.
+    pub(crate) fn of_site(site: &CallSite) -> Self {
+        Self { module: Some(site.module), function: site.function.clone(), ..Self::default() }
+    }
+
+    /// All that can be done, in the order of the menu. perf's keys: `a`, `d`, `t`.
+    pub(crate) fn choices(&self, modules: &[ModuleSummary]) -> Vec<Choice> {
+        let mut out = Vec::new();
+        let mut add = |key, text: String, action| out.push(Choice { key, text, action });
+        if let (Some(name), Some(module)) = (&self.function, self.module) {
+            let site = CallSite { function: Some(Arc::clone(name)), module };
+            add('a', format!("annotate {name}"), Action::Annotate(Arc::clone(name), module));
+            add('n', format!("callers and callees of {name}"), Action::Neighbors(site));
+        }
+        if let Some(name) = &self.function {
+            let through = Step::Through(Arc::clone(name));
+            add('x', format!("keep call stacks through {name}"), Action::Keep(through));
+            let within = Step::Function(Arc::clone(name));
+            add('f', format!("keep samples in {name}"), Action::Keep(within));
+        }
+        if let Some(module) = self.module.and_then(|at| modules.get(at as usize)) {
+            let dso = Step::Dso(module.path.clone());
+            add('d', format!("keep DSO {}", module.short_name()), Action::Keep(dso));
+        }
+        if let Some(tid) = self.thread {
+            add('t', format!("keep thread {tid}"), Action::Keep(Step::Thread(tid)));
+        }
+        if let Some(pid) = self.process {
+            add('p', format!("keep process {pid}"), Action::Keep(Step::Process(pid)));
+        }
+        if let Some(comm) = &self.comm {
+            // Where threads are not told apart, perf's key is for what is shown of them.
+            let key = if self.thread.is_none() { 't' } else { 'c' };
+            let keep = || Action::Keep(Step::Comm(Arc::clone(comm)));
+            add(key, format!("keep comm {comm}"), keep());
+            if key == 't' {
+                add('c', format!("keep comm {comm}"), keep());
+            }
+        }
+        if let Some(cpu) = self.cpu {
+            add('u', format!("keep CPU {cpu}"), Action::Keep(Step::Cpu(cpu)));
+        }
+        if let Some(node) = self.node {
+            add('o', format!("keep node {node}"), Action::Keep(Step::Node(node)));
+        }
+        out
+    }
+}

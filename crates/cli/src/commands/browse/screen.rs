@@ -1,0 +1,113 @@
+//! `browse` on a terminal: keys in, drawings out, commands run.
+
+use std::io;
+use std::path::Path;
+
+use anyhow::Context as _;
+use pmuscope_browse::{After, Browser, Job, Origin};
+use pmuscope_console::exit::{Exit, bad_input};
+use pmuscope_console::terminal::style;
+use pmuscope_profile::{GroupBy, Options, TasksBy};
+use ratatui_core::terminal::Terminal;
+use ratatui_crossterm::CrosstermBackend;
+use ratatui_crossterm::crossterm::event::{self, Event};
+
+use super::job::Running;
+use crate::commands::empty;
+use crate::commands::filter::nodes;
+use crate::commands::load::{LoadArgs, LoadRequest};
+use crate::commands::screen::{CANNOT, LOOK_EVERY, Taken, key, refusal};
+use crate::signals::Stop;
+
+/// What is kept of a recording: who ran where, with callers, so that filters need not read it again.
+const KEPT: LoadRequest = LoadRequest {
+    apart: GroupBy { chains: true, tasks: TasksBy::Thread, cpus: true },
+    options: Options::COUNTS,
+    stacks: true,
+};
+
+/// Looks around in the recording at `path`.
+pub(in crate::commands) fn show(path: &Path, load: &LoadArgs) -> anyhow::Result<Exit> {
+    if let Some(what) = refusal() {
+        let message = format!("browse needs a terminal, and {what}. Try: pmuscope report");
+        return Err(bad_input(message));
+    }
+    let recording = load.symbols.open(path)?;
+    if recording.is_stream() {
+        let message = "browse reads the recording again for some views, which a stream does not allow. Try: save it to a file";
+        return Err(bad_input(message));
+    }
+    let mut symbolizer = load.symbols.symbolizer(!load.no_inline, &recording)?;
+    let profile = load.load(&recording, &mut symbolizer, KEPT)?;
+    if empty::explain(&profile, &recording)? {
+        return Ok(Exit::Incomplete);
+    }
+    let nodes = nodes(&profile.metadata);
+    let browser = Browser::new(profile, origin(path, load), nodes, style());
+    match draw(browser)? {
+        After::QuitWith(command) => println!("{}", command.shell()),
+        _ => {}
+    }
+    Ok(Exit::Done)
+}
+
+/// The recording as commands are asked for it.
+fn origin(path: &Path, load: &LoadArgs) -> Origin {
+    let mut of_report = load.symbol_filter.flags();
+    of_report.extend(load.no_inline.then(|| "--no-inline".to_owned()));
+    Origin {
+        file: path.display().to_string(),
+        filters: load.filter.flags(),
+        of_report,
+        symbols: load.symbols.flags(),
+    }
+}
+
+/// Draws until the user leaves; how he did.
+fn draw(mut browser: Browser) -> anyhow::Result<After> {
+    let stop = Stop::new()?;
+    let _taken = Taken::over()?;
+    let mut terminal = Terminal::new(CrosstermBackend::new(io::stdout())).context(CANNOT)?;
+    let mut running: Option<Running> = None;
+    terminal.draw(|frame| browser.draw(frame)).context(CANNOT)?;
+    loop {
+        let mut changed = false;
+        if event::poll(LOOK_EVERY).context("cannot read keys")? {
+            match event::read().context("cannot read keys")? {
+                Event::Key(pressed) => {
+                    let Some(key) = key(pressed) else { continue };
+                    match browser.key(key) {
+                        After::GoOn => {}
+                        After::Run(job) => running = start(&mut browser, &job),
+                        After::Cancel => running = None,
+                        leaves => return Ok(leaves),
+                    }
+                    changed = true;
+                }
+                Event::Resize(..) => changed = true,
+                _ => {}
+            }
+        }
+        if let Some(outcome) = running.as_mut().and_then(Running::outcome) {
+            browser.take(outcome.number, &outcome.text, outcome.failure);
+            (running, changed) = (None, true);
+        }
+        if stop.asked() {
+            return Ok(After::Quit);
+        }
+        if changed {
+            terminal.draw(|frame| browser.draw(frame)).context(CANNOT)?;
+        }
+    }
+}
+
+/// Runs a command; one that cannot be started has failed.
+fn start(browser: &mut Browser, job: &Job) -> Option<Running> {
+    match Running::start(job) {
+        Ok(running) => Some(running),
+        Err(error) => {
+            browser.take(job.number, "", Some(error.to_string()));
+            None
+        }
+    }
+}
