@@ -234,7 +234,8 @@ impl Browser {
 
     fn annotate(&mut self, function: &str, module: u32) -> After {
         let time = *self.counts.time();
-        let mut line = self.origin.report(self.counts.steps(), &time).with(["--annotate", function]);
+        let mut line =
+            self.origin.report(self.counts.steps(), &time).with(["--annotate", function]);
         if let Some(module) = self.counts.modules().get(module as usize) {
             line = line.with(["--dso", &*module.path]);
         }
@@ -439,20 +440,29 @@ impl Browser {
         if file.is_empty() {
             return After::GoOn;
         }
-        let command = self.command().with(["-o".to_owned(), file.clone()]);
+        let command = match &self.view {
+            // A page has time for itself; its command says -o already.
+            View::Time(_) => self.report(),
+            _ => self.command(),
+        };
+        let command = command.with(["-o".to_owned(), file.clone()]);
         self.message = Some(format!("writing {file} …"));
         (self.job, self.export) = (self.job + 1, Some(file));
         After::Run(Job { number: self.job, command })
     }
 
+    /// `report` of what the filters leave, of the event that is shown where there are several.
+    fn report(&self) -> CommandLine {
+        let report = self.origin.report(self.counts.steps(), self.counts.time());
+        match self.counts.event().filter(|_| self.counts.profile().events.len() > 1) {
+            Some(event) => report.with(["--event", &*event.name]),
+            None => report,
+        }
+    }
+
     /// The command that prints what is seen.
     pub(crate) fn command(&self) -> CommandLine {
-        let time = *self.counts.time();
-        let mut report = self.origin.report(self.counts.steps(), &time);
-        // Of several events one is shown.
-        if let Some(event) = self.counts.event().filter(|_| self.counts.profile().events.len() > 1) {
-            report = report.with(["--event", &*event.name]);
-        }
+        let report = self.report();
         match &self.view {
             View::Rows(view) => view.command(report),
             View::Tree(view) => view.command(report),

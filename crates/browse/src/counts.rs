@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pmuscope_profile::aggregate::{Aggregate, Timeline};
+use pmuscope_profile::aggregate::{Aggregate, CellCounts, Timeline};
 use pmuscope_profile::views::{CallSites, Row};
 use pmuscope_profile::{EventProfile, ModuleSummary, Profile};
 
@@ -10,10 +10,12 @@ use crate::step::{Step, narrow};
 
 /// Samples, counted; all views are made of them.
 pub(crate) struct Counts {
-    /// All that was read.
+    /// The recording, with the counts that the steps leave.
     profile: Profile,
-    /// What the steps leave; `None` where there are none.
-    part: Option<Aggregate>,
+    /// All counts; `None` where the profile has them.
+    all: Option<CellCounts>,
+    /// Time of all that was read.
+    time: Timeline,
     /// Frames by function, the same for all parts.
     sites: CallSites,
     /// The node of each CPU.
@@ -27,11 +29,14 @@ impl Counts {
     pub(crate) fn new(profile: Profile, nodes: BTreeMap<u32, u32>) -> Self {
         let sites = CallSites::of(&profile.aggregate);
         // The event with most samples: others are often there for their records.
-        let most = profile.events.iter().enumerate().max_by_key(|(at, event)| {
-            (event.samples, std::cmp::Reverse(*at))
-        });
+        let most = profile
+            .events
+            .iter()
+            .enumerate()
+            .max_by_key(|(at, event)| (event.samples, std::cmp::Reverse(*at)));
         let event = most.map_or(0, |(at, _)| at);
-        Self { part: None, sites, nodes, steps: Vec::new(), event, profile }
+        let time = profile.aggregate.timeline;
+        Self { all: None, time, sites, nodes, steps: Vec::new(), event, profile }
     }
 
     pub(crate) fn profile(&self) -> &Profile {
@@ -48,12 +53,12 @@ impl Counts {
 
     /// What is left.
     pub(crate) fn seen(&self) -> &Aggregate {
-        self.part.as_ref().unwrap_or(&self.profile.aggregate)
+        &self.profile.aggregate
     }
 
     /// Time of all that was read.
     pub(crate) fn time(&self) -> &Timeline {
-        &self.profile.aggregate.timeline
+        &self.time
     }
 
     pub(crate) fn steps(&self) -> &[Step] {
@@ -62,9 +67,20 @@ impl Counts {
 
     /// Sets the filters. Whatever was shown is to be made anew.
     pub(crate) fn set_steps(&mut self, steps: Vec<Step>) {
-        let nodes = &self.nodes;
-        let node_of = |cpu: u32| nodes.get(&cpu).copied();
-        self.part = narrow(&self.profile, &self.profile.aggregate, &steps, &node_of);
+        let counts = &mut self.profile.aggregate;
+        let all = match self.all.take() {
+            Some(all) => all,
+            None => counts.replace_counts(CellCounts::default()),
+        };
+        if steps.is_empty() {
+            counts.replace_counts(all);
+        } else {
+            let nodes = &self.nodes;
+            let node_of = |cpu: u32| nodes.get(&cpu).copied();
+            let part = narrow(&self.profile, &all, &steps, &node_of);
+            self.profile.aggregate.replace_counts(part);
+            self.all = Some(all);
+        }
         self.steps = steps;
     }
 

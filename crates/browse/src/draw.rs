@@ -135,13 +135,19 @@ impl Browser {
             View::Tree(view) => (view.state(), view.position(), ""),
             View::Neighbors(view) => (view.state(&self.counts), view.position(), ""),
             View::Time(view) => (view.state(&self.counts), view.position(), ""),
-            View::Document(view) => (escape(&view.state()).into_owned(), view.position(), view.filter()),
+            View::Document(view) => {
+                (escape(&view.state()).into_owned(), view.position(), view.filter())
+            }
         };
         let place = match all {
             0 => "no lines".to_owned(),
             all => format!("{} of {}", count(at as u64 + 1), count(all as u64)),
         };
-        let filter = if filter.is_empty() { String::new() } else { format!(" · filter: {}", escape(filter)) };
+        let filter = if filter.is_empty() {
+            String::new()
+        } else {
+            format!(" · filter: {}", escape(filter))
+        };
         format!("{state} · {place}{filter}")
     }
 

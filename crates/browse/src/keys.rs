@@ -9,7 +9,8 @@ pub(crate) const TIME_LINE: &str =
     "arrows move  Space mark  Enter keep span  b rows by  v views  ? help";
 
 /// The same where a command's text is shown.
-pub(crate) const TEXT_LINE: &str = "arrows scroll  / search  n next  : command  e export  Esc back  ? help";
+pub(crate) const TEXT_LINE: &str =
+    "arrows scroll  / search  n next  : command  e export  Esc back  ? help";
 
 /// The help.
 pub(crate) const HELP: [&str; 39] = [

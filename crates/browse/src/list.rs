@@ -59,7 +59,8 @@ mod tests {
     #[test]
     fn the_chosen_line_is_always_seen() {
         let mut list = List::default();
-        let keys = [Key::End, Key::Up, Key::PageUp, Key::Home, Key::Down, Key::PageDown, Key::PageDown];
+        let keys =
+            [Key::End, Key::Up, Key::PageUp, Key::Home, Key::Down, Key::PageDown, Key::PageDown];
         for (lines, page) in [(100, 7), (3, 7), (0, 7), (1, 1), (100, 0)] {
             for key in keys {
                 assert!(list.moves(key, lines));

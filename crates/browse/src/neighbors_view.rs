@@ -76,7 +76,12 @@ impl NeighborsView {
         (self.list.at, self.lines.len())
     }
 
-    pub(crate) fn lines(&mut self, counts: &Counts, height: usize, style: &Style) -> (TableLines, usize) {
+    pub(crate) fn lines(
+        &mut self,
+        counts: &Counts,
+        height: usize,
+        style: &Style,
+    ) -> (TableLines, usize) {
         let seen = self.list.seen(self.lines.len(), height.saturating_sub(1));
         let mut table = Table::new([
             Column::number("share"),
@@ -90,7 +95,8 @@ impl NeighborsView {
                 Line::Function(sums) => ("", *sums, Some(&self.site), ""),
                 Line::Callee(one) => ("callee", one.sums, one.place.as_ref(), "[self]"),
             };
-            let name = site.map_or_else(|| none.to_owned(), |site| place_text(site, counts.modules()));
+            let name =
+                site.map_or_else(|| none.to_owned(), |site| place_text(site, counts.modules()));
             let indent = if matches!(line, Line::Callee(_)) { "  " } else { "" };
             let paint = if what.is_empty() { Paint::Bold } else { Paint::Plain };
             let share = percent(sums.weight as f64 / self.all.max(1) as f64, 2);

@@ -51,13 +51,19 @@ pub(crate) const PRINTED: [Printed; 9] = [
 
 impl Printed {
     /// The command, with the steps that it takes; and how many steps it does not take.
-    pub(crate) fn command(&self, origin: &Origin, steps: &[Step], time: &Timeline) -> (CommandLine, usize) {
+    pub(crate) fn command(
+        &self,
+        origin: &Origin,
+        steps: &[Step],
+        time: &Timeline,
+    ) -> (CommandLine, usize) {
         let takes = |step: &Step| !self.is_unnamed || !step.is_by_name();
         // Hits of watchpoints are shown as they were recorded.
         let takes_filters = self.words[0] != "watch";
         let taken: Vec<Step> =
             steps.iter().filter(|step| takes_filters && takes(step)).cloned().collect();
-        let mut line = CommandLine::new(self.words).with(["-i", &*origin.file]).with(&origin.symbols);
+        let mut line =
+            CommandLine::new(self.words).with(["-i", &*origin.file]).with(&origin.symbols);
         if takes_filters {
             line = line.with(&origin.filters);
         }

@@ -51,7 +51,9 @@ impl RowsKind {
 
     /// The value of `--by`.
     fn by(self) -> String {
-        let word = |of: &Dimension| Dimension::ALL.iter().find(|(_, one)| one == of).map(|(word, _)| *word);
+        let word = |of: &Dimension| {
+            Dimension::ALL.iter().find(|(_, one)| one == of).map(|(word, _)| *word)
+        };
         self.dimensions().iter().filter_map(word).collect::<Vec<_>>().join(",")
     }
 }
@@ -184,7 +186,12 @@ impl RowsView {
     }
 
     /// The lines that are seen, and which of them is chosen.
-    pub(crate) fn lines(&mut self, counts: &Counts, height: usize, style: &Style) -> (TableLines, usize) {
+    pub(crate) fn lines(
+        &mut self,
+        counts: &Counts,
+        height: usize,
+        style: &Style,
+    ) -> (TableLines, usize) {
         let children = self.has_totals(counts);
         let by = RowsBy { dimensions: self.kind.dimensions(), modules: counts.modules(), children };
         // The head may take two lines where it is narrow.

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use pmuscope_profile::Profile;
-use pmuscope_profile::aggregate::{Aggregate, Narrowing, Timeline};
+use pmuscope_profile::aggregate::{Aggregate, CellCounts, Narrowing, Timeline};
 use pmuscope_report::number::fixed;
 
 /// A filter. All that are set hold together.
@@ -92,16 +92,14 @@ pub(crate) fn decimals(time: &Timeline) -> usize {
     }
 }
 
-/// What of `counts` all steps keep; `None` where they keep all.
+/// What all steps keep of the counts that were read.
 pub(crate) fn narrow(
     profile: &Profile,
-    counts: &Aggregate,
+    all: &CellCounts,
     steps: &[Step],
-    node_of: &(dyn Fn(u32) -> Option<u32> + Sync),
-) -> Option<Aggregate> {
-    if steps.is_empty() {
-        return None;
-    }
+    node_of: &dyn Fn(u32) -> Option<u32>,
+) -> CellCounts {
+    let counts = &profile.aggregate;
     let mut blocks: Option<Range<u32>> = None;
     let mut stacks: Vec<Vec<bool>> = Vec::new();
     let mut tasks = vec![true; counts.tasks.len()];
@@ -117,11 +115,14 @@ pub(crate) fn narrow(
             Step::Cpu(cpu) => cpus.push((false, *cpu)),
             Step::Node(node) => cpus.push((true, *node)),
             Step::Dso(path) => {
-                let is_it: Vec<bool> = profile.modules.iter().map(|one| one.is_called(path)).collect();
+                let is_it: Vec<bool> =
+                    profile.modules.iter().map(|one| one.is_called(path)).collect();
                 let is_in = |module: u32| is_it.get(module as usize).copied().unwrap_or(false);
                 stacks.push(counts.stacks_in(&|frame| is_in(frame.module)));
             }
-            Step::Function(name) => stacks.push(counts.stacks_in_function(&is_called(counts, name))),
+            Step::Function(name) => {
+                stacks.push(counts.stacks_in_function(&is_called(counts, name)))
+            }
             Step::Through(name) => {
                 let is_it = is_called(counts, name);
                 let has = |function: Option<u32>| function.is_some_and(|at| is_it[at as usize]);
@@ -144,7 +145,7 @@ pub(crate) fn narrow(
             && stacks.iter().all(|kept| kept[cell.stack as usize])
             && (cpus.is_empty() || on(cell.cpu))
     };
-    Some(counts.narrowed(&Narrowing { keeps: &keeps, blocks }))
+    all.narrowed(&Narrowing { keeps: &keeps, blocks })
 }
 
 /// For each function whether it has a name.

@@ -113,7 +113,8 @@ impl TimeView {
         self.mark = None;
         // Blocks of what is seen begin where those of all that was read have gone on.
         let (seen, all) = (counts.seen().timeline, counts.time());
-        let before = seen.start.saturating_sub(all.start).checked_div(all.block_ns).unwrap_or(0) as u32;
+        let before =
+            seen.start.saturating_sub(all.start).checked_div(all.block_ns).unwrap_or(0) as u32;
         self.cursor = 0;
         Some(Step::Blocks(before + blocks.start..before + blocks.end))
     }
@@ -175,7 +176,8 @@ impl TimeView {
         let largest = |sums: &[f64]| columns(sums).into_iter().fold(0.0, f64::max);
         let rows = |at: usize| &self.sums[at * blocks..(at + 1) * blocks];
         let most = (0..self.rows.len()).map(|at| largest(rows(at))).fold(0.0, f64::max);
-        let mut lines = vec![format!("{:LABEL$} {}", "total", draw(&self.totals, largest(&self.totals)))];
+        let mut lines =
+            vec![format!("{:LABEL$} {}", "total", draw(&self.totals, largest(&self.totals)))];
         let seen = self.list.seen(self.rows.len(), height.saturating_sub(2));
         for at in seen.clone() {
             let label = label(&self.rows[at], counts.modules(), style);
@@ -185,7 +187,8 @@ impl TimeView {
         let span = self.span();
         let column = |block: u32| LABEL + 1 + (block / self.scale) as usize;
         let span = column(span.start)..column(span.end.saturating_sub(1)) + 1;
-        let chosen = (!self.rows.is_empty()).then(|| 1 + self.list.at - seen.start.min(self.list.at));
+        let chosen =
+            (!self.rows.is_empty()).then(|| 1 + self.list.at - seen.start.min(self.list.at));
         TimeLines { lines, chosen, span }
     }
 }

@@ -90,7 +90,8 @@ impl TreeView {
             }
         }
         let found = chosen.and_then(|path| self.lines.iter().position(|line| line.path == path));
-        self.list.at = found.unwrap_or_else(|| self.list.at.min(self.lines.len().saturating_sub(1)));
+        self.list.at =
+            found.unwrap_or_else(|| self.list.at.min(self.lines.len().saturating_sub(1)));
     }
 
     fn grow<B>(
@@ -162,7 +163,8 @@ impl TreeView {
     }
 
     fn turn(&mut self, counts: &Counts, when: impl Fn(&TreeLine) -> bool) {
-        let Some(line) = self.lines.get(self.list.at).filter(|line| line.below && when(line)) else {
+        let Some(line) = self.lines.get(self.list.at).filter(|line| line.below && when(line))
+        else {
             return;
         };
         let path = line.path.clone();
@@ -196,7 +198,12 @@ impl TreeView {
         (self.list.at, self.lines.len())
     }
 
-    pub(crate) fn lines(&mut self, counts: &Counts, height: usize, style: &Style) -> (TableLines, usize) {
+    pub(crate) fn lines(
+        &mut self,
+        counts: &Counts,
+        height: usize,
+        style: &Style,
+    ) -> (TableLines, usize) {
         let seen = self.list.seen(self.lines.len(), height.saturating_sub(1));
         // Seen from the sampled function, the samples of a caller are all of what it called.
         let has_own = self.direction == Direction::Callees;

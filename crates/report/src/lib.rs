@@ -87,8 +87,9 @@ pub use top::{TopBy, TopReport, TopView};
 pub use topdown::sweep_text;
 pub use views::{
     AnnotateView, EventRows, ROWS_SCHEMA, RowsBy, RowsReport, TreeLimits, accesses, balance_text,
-    branches, data, functions_delimited, keys_text, neighbors_text, place_text, rows_delimited, rows_lines, rows_page, rows_text,
-    side_by_side_delimited, side_by_side_page, side_by_side_text, tree_text,
+    branches, data, functions_delimited, keys_text, neighbors_text, place_text, rows_delimited,
+    rows_lines, rows_page, rows_text, side_by_side_delimited, side_by_side_page, side_by_side_text,
+    tree_text,
 };
 pub use waits::{WaitsView, waits_summary};
 pub use watch::{WatchLimits, WatchView};

@@ -104,7 +104,8 @@ impl Args {
         }
         let Some(details) = self.views.details()? else { return Ok(None) };
         if self.load.symbol_filter.is_asked() {
-            let message = "--dsos, --symbol-filter and --focus are not for --by branch, mem and data";
+            let message =
+                "--dsos, --symbol-filter and --focus are not for --by branch, mem and data";
             return Err(bad_input(message));
         }
         let recording = self.load.symbols.open(path)?;
@@ -131,7 +132,9 @@ impl Args {
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     if args.tui {
         if args.output.is_asked() {
-            return Err(bad_input("--tui draws on the terminal only. Try: without -o, or without --tui"));
+            return Err(bad_input(
+                "--tui draws on the terminal only. Try: without -o, or without --tui",
+            ));
         }
         return browse::show(&args.input.path()?, &args.load);
     }

@@ -4,14 +4,15 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Scratch, need_program, skip_unless};
-use crate::recording::need_root_clock;
+use crate::harness::{Scratch, need_perf_record, need_program, skip_unless};
+use crate::recording::{busy, need_root_clock};
 use crate::top_screen::need_pseudo_terminal;
 
 /// Why it cannot be tried; `None` if it can.
 fn need_terminal() -> Option<String> {
+    let gcc = || need_program("gcc", "--version");
     let python = || need_program("python3", "--version");
-    need_root_clock().or_else(python).or_else(need_pseudo_terminal)
+    need_root_clock().or_else(python).or_else(gcc).or_else(need_pseudo_terminal)
 }
 
 /// Two threads with names, and functions that call one another.
@@ -47,7 +48,7 @@ int main(void) {
 /// A recording of that program, with callchains.
 fn recorded() -> Scratch {
     let scratch = Scratch::new();
-    scratch.write("program.c", PROGRAM);
+    std::fs::write(scratch.path("program.c"), PROGRAM).unwrap();
     let flags = ["-g", "-O1", "-fno-omit-frame-pointer", "-pthread", "-o", "program", "program.c"];
     scratch.run("gcc", flags).exits(0);
     let args = ["record", "-g", "-e", "cpu-clock", "-F", "997", "-o", "x.data", "--", "./program"];
@@ -74,4 +75,283 @@ fn browse(scratch: &Scratch, flags: &[&str], steps: &Value) -> Value {
 /// The screen after a step.
 fn screen(ended: &Value, step: usize) -> &str {
     ended["screens"][step].as_str().unwrap()
+}
+
+#[test]
+fn views_by_number_and_rows_sorted_and_filtered() {
+    skip_unless!(need_terminal());
+    let scratch = recorded();
+    let ended = browse(
+        &scratch,
+        &["x.data"],
+        &json!([
+            ["wait", "functions by self"],
+            ["wait", "leaf_hash"],
+            ["send", "s"],
+            ["wait", "functions by width of the 95% CI"],
+            ["send", "s"],
+            ["wait", "functions by total"],
+            ["send", "R"],
+            ["wait", "by total, reversed"],
+            ["send", "SS"],
+            ["wait", "functions by self ·"],
+            ["send", "/send_"],
+            ["wait", "· 1 of 1 · filter: send_"],
+            ["send", "\u{7f}\u{7f}x\u{7f}_reply\r"],
+            ["wait", "filter: sen_reply"],
+            ["wait", "no lines"],
+            ["send", "/\u{1b}"],
+            ["gone", "filter:"],
+            ["send", "2"],
+            ["wait", "call tree, callees indented"],
+            ["wait", "- leaf_hash"],
+            ["send", "C"],
+            ["gone", "leaf_hash"],
+            ["send", "E"],
+            ["wait", "leaf_hash"],
+            ["send", "3"],
+            ["wait", "callers of sampled functions"],
+            ["wait", "+ leaf_hash"],
+            ["send", "\r"],
+            ["wait", "parse_line"],
+            ["send", "\u{1b}[D"],
+            ["gone", "parse_line"],
+            ["send", "4"],
+            ["wait", "threads by share · 1 of 2"],
+            ["send", "5"],
+            ["wait", "processes by share · 1 of 1"],
+            ["send", "6"],
+            ["wait", "comms by share · 1 of 2"],
+            ["send", "7"],
+            ["wait", "CPUs by share"],
+            ["send", "8"],
+            ["wait", "DSOs by share"],
+            ["send", "9"],
+            ["wait", "time by thread, cursor 0.000"],
+            ["send", "bb"],
+            ["wait", "time by function"],
+            ["send", "\u{1b}"],
+            ["wait", "DSOs by share"],
+            ["send", "\u{1b}"],
+            ["wait", "CPUs by share"],
+            ["send", "?"],
+            ["wait", "drop the last filter"],
+            ["send", "x"],
+            ["gone", "drop the last filter"],
+            ["send", "q"],
+        ]),
+    );
+    let first = screen(&ended, 1);
+    for part in ["overhead: ", "lost 0", "95% CI", "total", "no filter", "? help"] {
+        assert!(first.contains(part), "{part}\n{first}");
+    }
+}
+
+/// Each filter is seen, can be undone, and is in the command that the browser prints at its end; that command counts
+/// the same samples.
+#[test]
+fn filters_add_up_and_their_command_prints_the_same() {
+    skip_unless!(need_terminal());
+    let scratch = recorded();
+    let ended = browse(
+        &scratch,
+        &["-i", "x.data", "--no-symbol-cache"],
+        &json!([
+            ["wait", "functions by self"],
+            ["send", "4"],
+            ["wait", "threads by share"],
+            ["send", "t"],
+            ["wait", "· thread "],
+            ["send", "1"],
+            ["wait", "functions by self"],
+            ["send", "/parse_line\r"],
+            ["wait", "· 1 of 1 · filter: parse_line"],
+            ["send", "x"],
+            ["wait", "> through parse_line"],
+            ["send", "9"],
+            ["wait", "time by thread"],
+            ["send", "\u{1b}[C\u{1b}[C "],
+            ["wait", "span 0."],
+            ["send", "\u{1b}[F\u{1b}[D\u{1b}[D\u{1b}[D\r"],
+            ["wait", "> time 0."],
+            ["send", "8"],
+            ["wait", "DSOs by share"],
+            ["send", "d"],
+            ["wait", "> DSO program"],
+            ["send", "z"],
+            ["gone", "> DSO program"],
+            ["send", "1"],
+            ["wait", "functions by self"],
+            ["send", ":"],
+            ["wait", "the command that prints this view"],
+            ["send", " "],
+            ["gone", "the command that prints this view"],
+            ["send", "Q"],
+        ]),
+    );
+    let raw = ended["raw"].as_str().unwrap();
+    let line = raw.lines().rev().find(|line| line.contains("pmuscope report")).unwrap();
+    let line = line.rsplit('\u{1b}').next().unwrap();
+    let line = &line[line.find("pmuscope report").unwrap()..];
+    for part in ["--no-symbol-cache", "--tid ", "--focus '=parse_line'", "--time ", "--by command"]
+    {
+        assert!(line.contains(part), "{part}: {line}");
+    }
+    let crumbs = screen(&ended, 26).lines().nth(2).unwrap().to_owned();
+    let seen: u64 = crumbs.split(' ').next().unwrap().replace(',', "").parse().unwrap();
+    let program = env!("CARGO_BIN_EXE_pmuscope");
+    let script = line.trim_end().replacen("pmuscope", program, 1) + " --json";
+    let report = scratch.run("sh", ["-c", &*script]);
+    let report: Value = serde_json::from_str(&report.exits(0).stdout).unwrap();
+    assert_eq!(
+        report["recording"]["filter"]["samples_kept"].as_u64(),
+        Some(seen),
+        "{crumbs}\n{line}"
+    );
+    assert!(
+        seen > 0 && crumbs.contains("thread ") && crumbs.contains("through parse_line"),
+        "{crumbs}"
+    );
+}
+
+#[test]
+fn a_line_has_a_menu_and_a_function_its_callers_and_code() {
+    skip_unless!(need_terminal());
+    let scratch = recorded();
+    let ended = browse(
+        &scratch,
+        &["x.data"],
+        &json!([
+            ["wait", "functions by self"],
+            ["send", "/parse_line\r"],
+            ["wait", "· 1 of 1 ·"],
+            ["send", "\r"],
+            ["wait", "annotate parse_line"],
+            ["send", "\u{1b}[B\r"],
+            ["wait", "callers and callees of parse_line [program]"],
+            ["wait", "callee    leaf_hash [program]"],
+            ["send", "\u{1b}[B\r"],
+            ["wait", "callers and callees of leaf_hash [program]"],
+            ["wait", "send_reply [program]"],
+            ["send", "a"],
+            ["wait", "code of leaf_hash"],
+            ["wait", "sink += i * i"],
+            ["send", "/imul\r"],
+            ["wait", "filter: imul"],
+            ["send", "\u{1b}"],
+            ["wait", "callers and callees of leaf_hash"],
+            ["send", "v"],
+            ["wait", "waits off the CPU"],
+            ["send", "w"],
+            ["wait", "has no context-switch records"],
+            ["send", "\u{1b}"],
+            ["wait", "callers and callees of leaf_hash"],
+            ["send", "vl"],
+            ["wait", "samples one by one · 1 of"],
+            ["send", "\u{1b}i"],
+            ["wait", "DSOs and their symbols"],
+            ["wait", "libc.so.6"],
+            ["send", "e"],
+            ["wait", "export to"],
+            ["send", "\u{7f}".repeat(20) + "modules.txt\r"],
+            ["wait", "wrote modules.txt"],
+            ["send", "1e"],
+            ["wait", "export to"],
+            ["send", "\r"],
+            ["wait", "wrote rows.csv"],
+            ["send", "P"],
+            ["wait", "export to"],
+            ["send", "\r"],
+            ["wait", "rows.csv was not written"],
+            ["send", "q"],
+        ]),
+    );
+    drop(ended);
+    let rows = std::fs::read_to_string(scratch.path("rows.csv")).unwrap();
+    assert!(rows.contains("leaf_hash"), "{rows}");
+    let modules = std::fs::read_to_string(scratch.path("modules.txt")).unwrap();
+    assert!(modules.contains("libc.so.6"), "{modules}");
+}
+
+#[test]
+fn the_terminal_is_given_back_and_small_ones_are_drawn_on() {
+    skip_unless!(need_terminal());
+    let scratch = recorded();
+    for signal in [1, 2, 15] {
+        browse(&scratch, &["x.data"], &json!([["wait", "functions by self"], ["signal", signal]]));
+    }
+    browse(
+        &scratch,
+        &["x.data"],
+        &json!([
+            ["wait", "functions by self"],
+            ["resize", 10, 60],
+            ["wait", "functions by self"],
+            ["send", "9v"],
+            ["resize", 2, 8],
+            ["resize", 1, 1],
+            ["send", "\u{1b}2"],
+            ["resize", 24, 80],
+            ["wait", "call tree"],
+            ["wait", "? help"],
+            ["send", "\u{3}"],
+        ]),
+    );
+}
+
+#[test]
+fn a_command_that_is_killed_takes_nothing_with_it() {
+    skip_unless!(need_terminal());
+    let scratch = recorded();
+    let kill = "pkill -KILL -P $(pgrep -n -f '[b]rowse killed.data')";
+    std::fs::rename(scratch.path("x.data"), scratch.path("killed.data")).unwrap();
+    browse(
+        &scratch,
+        &["killed.data"],
+        &json!([
+            ["wait", "functions by self"],
+            ["send", "a"],
+            ["run", kill],
+            ["wait", "code of "],
+            ["send", "q"],
+        ]),
+    );
+}
+
+#[test]
+fn a_terminal_that_goes_away_ends_it() {
+    skip_unless!(need_terminal());
+    let scratch = recorded();
+    browse(&scratch, &["x.data"], &json!([["wait", "functions by self"], ["close"]]));
+}
+
+#[test]
+fn without_a_terminal_it_says_what_to_type() {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("x.data"), "x").unwrap();
+    for args in [&["browse", "x.data"][..], &["report", "--tui", "x.data"]] {
+        scratch.pmuscope(args).exits(2).prints_nothing().complains("Try: pmuscope report");
+    }
+    let with_file = ["report", "--tui", "-o", "x.csv", "x.data"];
+    scratch.pmuscope(with_file).exits(2).prints_nothing().complains("--tui draws on the terminal");
+}
+
+#[test]
+fn a_recording_of_perf_is_looked_around_in() {
+    skip_unless!(need_terminal());
+    skip_unless!(need_perf_record(true));
+    let scratch = Scratch::new();
+    let args = ["record", "-q", "-g", "-e", "cpu-clock", "-o", "perf.data", "--"];
+    scratch.run("perf", args.iter().chain(&busy("0.5"))).exits(0);
+    browse(
+        &scratch,
+        &[],
+        &json!([
+            ["wait", "functions by self"],
+            ["wait", "perf.data"],
+            ["send", "2"],
+            ["wait", "call tree"],
+            ["send", "q"],
+        ]),
+    );
 }

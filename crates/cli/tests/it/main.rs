@@ -8,6 +8,7 @@ mod bench;
 mod bench_numa;
 mod branches;
 mod breakpoint;
+mod browse;
 mod bundle;
 mod call_stacks;
 mod cgroups;

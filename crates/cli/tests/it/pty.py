@@ -1,7 +1,8 @@
 """Runs a program on a terminal of its own and does what the steps say, one after the other.
 
 argv: steps as JSON, then the program and its arguments. Steps: ["wait", TEXT] until the screen has it, ["gone",
-TEXT] until it has not, ["send", KEYS], ["resize", ROWS, COLUMNS], ["signal", NUMBER]. Prints as JSON how it ended, the
+TEXT] until it has not, ["send", KEYS], ["resize", ROWS, COLUMNS], ["signal", NUMBER], ["run", COMMAND], ["close"] for a
+terminal that goes away. Prints as JSON how it ended, the
 screens after each step, and whether the terminal is as it was before.
 """
 import fcntl, json, os, pty, re, select, signal, struct, sys, termios, time, unicodedata
@@ -81,7 +82,9 @@ screen, raw, screens, status, failure = Screen(24, 110), b"", [], None, None
 
 def read(seconds):
     global raw
-    if select.select([leader], [], [], seconds)[0]:
+    if leader is None:
+        time.sleep(seconds)
+    elif select.select([leader], [], [], seconds)[0]:
         piece = os.read(leader, 65536)
         raw += piece
         screen.feed(piece.decode("utf-8", "replace"))
@@ -119,6 +122,11 @@ for step in steps:
         os.kill(pid, signal.SIGWINCH)
     elif what == "signal":
         os.kill(pid, words[0])
+    elif what == "close":
+        os.close(leader)
+        leader = None
+    elif what == "run":
+        os.system(words[0])
     screens.append(screen.text())
     if failure:
         os.kill(pid, signal.SIGKILL)
@@ -131,10 +139,11 @@ while not ended():
         failure = failure or "waited for its end"
         os.kill(pid, signal.SIGKILL)
 read(0.2)
+is_same = leader is None or termios.tcgetattr(follower) == before
 print(json.dumps({
     "status": status,
     "failure": failure,
     "screens": screens,
-    "restored": termios.tcgetattr(follower) == before and not screen.alternate and not screen.hidden,
+    "restored": leader is None or is_same and not screen.alternate and not screen.hidden,
     "raw": raw.decode("utf-8", "replace"),
 }))

@@ -98,6 +98,13 @@ fn signals_give_the_terminal_back() {
 }
 
 #[test]
+fn a_terminal_that_goes_away_ends_it() {
+    skip_unless!(need_terminal());
+    let ended = on_terminal(&FAST, &json!([["wait", "by function"], ["close"]]));
+    assert_eq!(ended["status"], json!(0), "{ended:#}");
+}
+
+#[test]
 fn without_a_terminal_it_says_what_to_type() {
     let scratch = Scratch::new();
     scratch.pmuscope(["top"]).exits(2).prints_nothing().complains("Try: pmuscope top --once");

@@ -20,7 +20,7 @@ mod narrow;
 mod phases;
 mod series;
 
-pub use narrow::Narrowing;
+pub use narrow::{CellCounts, Narrowing};
 pub use phases::LongPhases;
 pub use series::{AddsTo, RowSeries, Series};
 

@@ -5,65 +5,68 @@
 
 use std::ops::Range;
 
-use crate::aggregate::{Aggregate, CodeFrame, SampleCell, StackId, Stacks, Timeline};
-use crate::pool::in_parallel;
+use crate::aggregate::{Aggregate, CodeFrame, SampleCell, Series, StackId, Stacks, Timeline};
 
 /// Which counts are kept.
 pub struct Narrowing<'a> {
     /// Which cells.
-    pub keeps: &'a (dyn Fn(&SampleCell) -> bool + Sync),
+    pub keeps: &'a dyn Fn(&SampleCell) -> bool,
     /// Which blocks of time; `None` for all.
     pub blocks: Option<Range<u32>>,
 }
 
-impl Aggregate {
-    /// The counts that a narrowing keeps, with the intervals that follow from them alone. A cell without a count in the span
-    /// is not there any more.
+/// The counts of an [`Aggregate`], apart from what they are of: functions, frames, stacks and tasks.
+#[derive(Debug, Clone, Default)]
+pub struct CellCounts {
+    cells: Vec<SampleCell>,
+    series: Series,
+    timeline: Timeline,
+}
+
+impl CellCounts {
+    /// How time is divided.
     #[must_use]
-    pub fn narrowed(&self, narrowing: &Narrowing<'_>) -> Self {
-        let mut part = Self {
-            functions: self.functions.clone(),
-            frames: self.frames.clone(),
-            stacks: self.stacks.clone(),
-            tasks: self.tasks.clone(),
-            cells: self.cells.clone(),
-            series: self.series.clone(),
-            timeline: self.timeline,
-        };
-        if let Some(blocks) = &narrowing.blocks {
-            part.keep_blocks(blocks.clone());
-        }
-        let is_of_span = narrowing.blocks.is_some();
-        part.retain_cells(|cell| (!is_of_span || cell.samples > 0) && (narrowing.keeps)(cell));
-        part
+    pub fn timeline(&self) -> Timeline {
+        self.timeline
     }
 
-    /// Counts only what was counted in some blocks.
-    fn keep_blocks(&mut self, blocks: Range<u32>) {
-        let Timeline { start, block_ns, blocks: all } = self.timeline;
-        let blocks = blocks.start.min(all)..blocks.end.min(all);
-        let cells = self.cells.len();
-        let sums = in_parallel(self.series.parts(), |part| {
-            let mut sums = vec![(0_u64, 0_u64); cells];
-            part.for_each(self.series.shift(), |cell, count| {
-                if let Some(sum) = sums.get_mut(cell as usize).filter(|_| blocks.contains(&count.block)) {
-                    *sum = (sum.0 + u64::from(count.samples), sum.1.saturating_add(count.weight));
-                }
-            });
-            sums
+    /// What a narrowing keeps, with the intervals that follow from it alone. A cell without a count in the span is not there
+    /// any more.
+    #[must_use]
+    pub fn narrowed(&self, narrowing: &Narrowing<'_>) -> Self {
+        let (mut series, mut timeline) = (self.series.clone(), self.timeline);
+        let sums = narrowing.blocks.clone().map(|blocks| {
+            let blocks = blocks.start.min(timeline.blocks)..blocks.end.min(timeline.blocks);
+            series.keep_blocks(blocks.clone());
+            let before = u64::from(blocks.start).saturating_mul(timeline.block_ns);
+            timeline.start = timeline.start.saturating_add(before);
+            timeline.blocks = blocks.end.saturating_sub(blocks.start);
+            series.sums_of_cells(self.cells.len())
         });
-        for (at, cell) in self.cells.iter_mut().enumerate() {
-            let sum = |of: fn(&(u64, u64)) -> u64| {
-                sums.iter().map(|one| of(&one[at])).fold(0, u64::saturating_add)
-            };
-            (cell.samples, cell.weight) = (sum(|one| one.0), sum(|one| one.1));
+        let mut numbers = vec![None; self.cells.len()];
+        let mut cells = Vec::new();
+        for (at, cell) in self.cells.iter().enumerate().filter(|(_, cell)| (narrowing.keeps)(cell))
+        {
+            let (samples, weight) =
+                sums.as_ref().map_or((cell.samples, cell.weight), |sums| sums[at]);
+            if samples > 0 {
+                numbers[at] = Some(cells.len() as u32);
+                cells.push(SampleCell { samples, weight, ..cell.clone() });
+            }
         }
-        self.timeline = Timeline {
-            start: start.saturating_add(u64::from(blocks.start).saturating_mul(block_ns)),
-            block_ns,
-            blocks: blocks.end.saturating_sub(blocks.start),
-        };
-        self.series.keep_blocks(blocks);
+        series.renumber(&numbers);
+        Self { cells, series, timeline }
+    }
+}
+
+impl Aggregate {
+    /// Shows other counts of the same stacks; returns those before.
+    pub fn replace_counts(&mut self, counts: CellCounts) -> CellCounts {
+        CellCounts {
+            cells: std::mem::replace(&mut self.cells, counts.cells),
+            series: std::mem::replace(&mut self.series, counts.series),
+            timeline: std::mem::replace(&mut self.timeline, counts.timeline),
+        }
     }
 
     /// For each stack whether one of its frames is wanted: the sampled one, one inlined there, or any caller.
@@ -118,7 +121,9 @@ mod tests {
         let found = rows(counts, 0, &[Dimension::Function], &|_| None, 0);
         let mut all: Vec<_> = found
             .iter()
-            .map(|row| (format!("{:?}", row.keys), row.own.samples, row.own.weight, row.total.weight))
+            .map(|row| {
+                (format!("{:?}", row.keys), row.own.samples, row.own.weight, row.total.weight)
+            })
             .collect();
         all.sort();
         all
@@ -131,17 +136,22 @@ mod tests {
             samples in samples(), task in 0_usize..3, first in 0_u32..50,
             blocks in 0_u32..50, through in 0_usize..5,
         ) {
-            let counts = aggregate(&samples);
+            let mut counts = aggregate(&samples);
+            let all = counts.timeline.blocks;
             let span = first..first + blocks;
+            let functions = counts.functions.clone();
             let wanted = |frame: &CodeFrame| {
-                let function = frame.function.map(|at| &*counts.functions[at as usize].name);
+                let function = frame.function.map(|at| &*functions[at as usize].name);
                 function == name(through).as_deref()
             };
             let is_through = counts.stacks_through(&wanted);
-            let part = counts.narrowed(&Narrowing {
+            let narrowing = Narrowing {
                 keeps: &|cell| cell.task as usize == task && is_through[cell.stack as usize],
                 blocks: Some(span.clone()),
-            });
+            };
+            let whole = counts.replace_counts(CellCounts::default());
+            counts.replace_counts(whole.narrowed(&narrowing));
+            let part = counts;
             let is_left = |sample: &&Plain| {
                 let names: Vec<_> = sample.calls.iter().map(|&call| name(call)).collect();
                 sample.task == task && span.contains(&sample.block) && names.contains(&name(through))
@@ -149,7 +159,6 @@ mod tests {
             let left: Vec<Plain> = samples.iter().filter(is_left).cloned().collect();
             prop_assert_eq!(by_function(&part), by_function(&aggregate(&left)));
             let sums = part.row_series(1, false, |_| crate::aggregate::AddsTo::Row(0));
-            let all = counts.timeline.blocks;
             prop_assert_eq!(sums.rows.len() as u32, span.end.min(all) - span.start.min(all));
             prop_assert_eq!(part.timeline.blocks as usize, sums.rows.len());
             for (sum, block) in sums.rows.iter().zip(span) {
@@ -161,7 +170,8 @@ mod tests {
 
     #[test]
     fn a_part_of_nothing_is_nothing() {
-        let part = Aggregate::default().narrowed(&Narrowing { keeps: &|_| true, blocks: Some(3..9) });
-        assert_eq!((part.cells.len(), part.timeline.blocks), (0, 0));
+        let narrowing = Narrowing { keeps: &|_| true, blocks: Some(3..9) };
+        let part = CellCounts::default().narrowed(&narrowing);
+        assert_eq!((part.cells.len(), part.timeline().blocks), (0, 0));
     }
 }

@@ -11,6 +11,7 @@
 //! ```
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use pmuscope_stats::{Interval, MIN_BLOCKS, Share, Shares};
 use rustc_hash::FxHashMap;
@@ -35,15 +36,16 @@ pub struct Series {
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct SeriesPart {
-    log: Log,
+struct SeriesPart {
+    /// Shared by all parts of the same counts.
+    log: Arc<Log>,
     /// For each cell of the log, which one of the model it counted for.
     cells: Vec<u32>,
 }
 
 impl SeriesPart {
     /// Every count of a cell that is there, in blocks of 2^shift ns, whether the block counts or not.
-    pub(super) fn for_each(&self, shift: u32, mut take: impl FnMut(u32, BlockCount)) {
+    fn for_each(&self, shift: u32, mut take: impl FnMut(u32, BlockCount)) {
         for LoggedCount { cell, block, samples, weight } in self.log.entries(shift) {
             let cell = self.cells[cell as usize];
             if cell != GONE {
@@ -81,24 +83,27 @@ impl Series {
             log.push(LoggedCount { cell, block, samples, weight });
             cells = cells.max(cell + 1);
         }
-        let parts = vec![SeriesPart { log, cells: (0..cells).collect() }];
+        let parts = vec![SeriesPart { log: Arc::new(log), cells: (0..cells).collect() }];
         Self { parts, shift: 0, blocks: None }
     }
 
     /// Logs with the cells that theirs counted for; blocks are of 2^shift ns.
     pub(crate) fn of_logs(logs: impl IntoIterator<Item = (Log, Vec<u32>)>, shift: u32) -> Self {
-        let parts = logs.into_iter().map(|(log, cells)| SeriesPart { log, cells }).collect();
+        let parts =
+            logs.into_iter().map(|(log, cells)| SeriesPart { log: Arc::new(log), cells }).collect();
         Self { parts, shift, blocks: None }
     }
 
-    /// The logs, to be read side by side.
-    pub(super) fn parts(&self) -> &[SeriesPart] {
-        &self.parts
-    }
-
-    /// Blocks are of 2^shift ns.
-    pub(super) fn shift(&self) -> u32 {
-        self.shift
+    /// Samples and weight of each of so many cells in the blocks that count.
+    pub(super) fn sums_of_cells(&self, cells: usize) -> Vec<(u64, u64)> {
+        let mut sums = vec![(0_u64, 0_u64); cells];
+        self.for_each(|cell, count| {
+            if let Some((samples, weight)) = sums.get_mut(cell as usize) {
+                *samples += u64::from(count.samples);
+                *weight = weight.saturating_add(count.weight);
+            }
+        });
+        sums
     }
 
     /// Leaves out all blocks but these, which are numbered from 0 then.
@@ -196,7 +201,8 @@ impl Aggregate {
             let row_of_own: Vec<u32> = part.cells.iter().map(row).collect();
             for entry in part.log.entries(self.series.shift) {
                 let row = row_of_own[entry.cell as usize];
-                let block = self.series.number(entry.block).map_or(usize::MAX, |block| block as usize);
+                let block =
+                    self.series.number(entry.block).map_or(usize::MAX, |block| block as usize);
                 if row != GONE && block < blocks {
                     let value =
                         if by_weight { entry.weight as f64 } else { f64::from(entry.samples) };

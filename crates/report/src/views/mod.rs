@@ -24,8 +24,8 @@ pub use json::{ROWS_SCHEMA, RowsReport};
 pub use neighbors::neighbors_text;
 pub use page::{rows_page, side_by_side_page};
 pub use rows::{
-    EventRows, RowsBy, balance_text, keys_text, rows_delimited, rows_lines, rows_text, side_by_side_delimited,
-    side_by_side_text,
+    EventRows, RowsBy, balance_text, keys_text, rows_delimited, rows_lines, rows_text,
+    side_by_side_delimited, side_by_side_text,
 };
 pub(crate) use rows::{rows_sheet, unit_of};
 pub use tree::{TreeLimits, tree_text};

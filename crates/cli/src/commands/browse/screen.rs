@@ -6,17 +6,16 @@ use std::path::Path;
 use anyhow::Context as _;
 use pmuscope_browse::{After, Browser, Job, Origin};
 use pmuscope_console::exit::{Exit, bad_input};
-use pmuscope_console::terminal::style;
+use pmuscope_console::terminal::{print, style};
 use pmuscope_profile::{GroupBy, Options, TasksBy};
 use ratatui_core::terminal::Terminal;
 use ratatui_crossterm::CrosstermBackend;
-use ratatui_crossterm::crossterm::event::{self, Event};
 
 use super::job::Running;
 use crate::commands::empty;
 use crate::commands::filter::nodes;
 use crate::commands::load::{LoadArgs, LoadRequest};
-use crate::commands::screen::{CANNOT, LOOK_EVERY, Taken, key, refusal};
+use crate::commands::screen::{CANNOT, Input, Keys, Taken, refusal};
 use crate::signals::Stop;
 
 /// What is kept of a recording: who ran where, with callers, so that filters need not read it again.
@@ -44,9 +43,8 @@ pub(in crate::commands) fn show(path: &Path, load: &LoadArgs) -> anyhow::Result<
     }
     let nodes = nodes(&profile.metadata);
     let browser = Browser::new(profile, origin(path, load), nodes, style());
-    match draw(browser)? {
-        After::QuitWith(command) => println!("{}", command.shell()),
-        _ => {}
+    if let After::QuitWith(command) = draw(browser)? {
+        print(&format!("{}\n", command.shell()))?;
     }
     Ok(Exit::Done)
 }
@@ -66,27 +64,26 @@ fn origin(path: &Path, load: &LoadArgs) -> Origin {
 /// Draws until the user leaves; how he did.
 fn draw(mut browser: Browser) -> anyhow::Result<After> {
     let stop = Stop::new()?;
+    let keys = Keys::new()?;
     let _taken = Taken::over()?;
     let mut terminal = Terminal::new(CrosstermBackend::new(io::stdout())).context(CANNOT)?;
     let mut running: Option<Running> = None;
     terminal.draw(|frame| browser.draw(frame)).context(CANNOT)?;
     loop {
         let mut changed = false;
-        if event::poll(LOOK_EVERY).context("cannot read keys")? {
-            match event::read().context("cannot read keys")? {
-                Event::Key(pressed) => {
-                    let Some(key) = key(pressed) else { continue };
-                    match browser.key(key) {
-                        After::GoOn => {}
-                        After::Run(job) => running = start(&mut browser, &job),
-                        After::Cancel => running = None,
-                        leaves => return Ok(leaves),
-                    }
-                    changed = true;
+        match keys.next()? {
+            Input::Key(key) => {
+                match browser.key(key) {
+                    After::GoOn => {}
+                    After::Run(job) => running = start(&mut browser, &job),
+                    After::Cancel => running = None,
+                    leaves => return Ok(leaves),
                 }
-                Event::Resize(..) => changed = true,
-                _ => {}
+                changed = true;
             }
+            Input::Resized => changed = true,
+            Input::Gone => return Ok(After::Quit),
+            Input::Nothing => {}
         }
         if let Some(outcome) = running.as_mut().and_then(Running::outcome) {
             browser.take(outcome.number, &outcome.text, outcome.failure);

@@ -20,12 +20,13 @@ use pmuscope_recorder::Following;
 use pmuscope_report::{Next, Screen};
 use ratatui_core::terminal::Terminal;
 use ratatui_crossterm::CrosstermBackend;
-use ratatui_crossterm::crossterm::event::{self, Event};
 
 use super::{Args, Asked, Ticker};
-use crate::commands::screen::{CANNOT, LOOK_EVERY, Taken, key, refusal};
+use crate::commands::screen::{CANNOT, Input, Keys, Taken, refusal};
 use crate::signals::Stop;
 
+/// Whether the user has left is looked for this often.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Intervals that wait to be drawn.
 const WAITING: usize = 2;
 
@@ -102,23 +103,17 @@ fn count(
 
 /// Draws until the user leaves.
 fn draw(mut screen: Screen, messages: &Receiver<Message>, stop: &Stop) -> anyhow::Result<()> {
+    let keys = Keys::new()?;
     let _taken = Taken::over()?;
     let mut terminal = Terminal::new(CrosstermBackend::new(io::stdout())).context(CANNOT)?;
     terminal.draw(|frame| screen.draw(frame)).context(CANNOT)?;
     loop {
         let mut changed = false;
-        if event::poll(LOOK_EVERY).context("cannot read keys")? {
-            match event::read().context("cannot read keys")? {
-                Event::Key(pressed) => {
-                    let Some(key) = key(pressed) else { continue };
-                    if screen.key(key) == Next::Quit {
-                        return Ok(());
-                    }
-                    changed = true;
-                }
-                Event::Resize(..) => changed = true,
-                _ => {}
-            }
+        match keys.next()? {
+            Input::Key(key) if screen.key(key) == Next::Quit => return Ok(()),
+            Input::Gone => return Ok(()),
+            Input::Key(_) | Input::Resized => changed = true,
+            Input::Nothing => {}
         }
         match messages.try_recv() {
             Ok(Message::Interval(profile)) => {
