@@ -42,6 +42,7 @@ mod target;
 mod threads;
 mod topology;
 mod tracefs;
+mod uprobe_events;
 mod user_reads;
 mod virtualization;
 
@@ -76,5 +77,6 @@ pub use target::Target;
 pub use threads::ThreadRoom;
 pub use topology::{Cpu, Node, Topology};
 pub use tracefs::used_detached_tracefs;
+pub use uprobe_events::{UprobeDefinition, UprobeError, UprobeEvents, UprobePlace};
 pub use user_reads::NoUserReads;
 pub use virtualization::{Sign, Virtualization};

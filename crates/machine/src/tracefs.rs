@@ -105,7 +105,7 @@ impl Machine {
     }
 
     /// The root folder of tracefs, to read tracepoints from.
-    fn tracefs(&self) -> Result<PathBuf, MachineError> {
+    pub(crate) fn tracefs(&self) -> Result<PathBuf, MachineError> {
         let (folder, mount) = self.find_tracefs()?;
         if matches!(mount, Mount::Detached) {
             IS_USED.store(true, Ordering::Relaxed);

@@ -3,11 +3,13 @@
 //! [`writer`] turns attributes, ids and features into the bytes of a file and says where they go; it does no I/O, so
 //! that the recorder can decide when and from which thread bytes are written. [`reader`] reads such files, including
 //! perf's, in order of time. [`info`] is pmuscope's own metadata in a recording, [`strobe`] the part of it that
-//! identifies windows, [`watch`] the part that describes hits of watchpoints.
+//! identifies windows, [`watch`] the part that describes hits of watchpoints, [`allocations`] what samples of allocator
+//! functions carry.
 
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
+pub mod allocations;
 pub mod info;
 mod info_file;
 pub mod reader;

@@ -37,6 +37,7 @@ mod disassemble;
 mod dwarf;
 mod error;
 mod file;
+mod function_offsets;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod image;
@@ -75,6 +76,7 @@ use definitions::{AccessedField, Definitions, FieldAt, UnknownAccess};
 pub use demangle::demangle;
 pub use disassemble::{DisassembleError, Instruction, disassemble};
 pub use error::Error;
+pub use function_offsets::{dynamic_loader, function_offsets};
 pub use kept::keep_file;
 pub use kernel::{KernelIdentity, KernelMatch, TextAddress};
 pub use namespaces::ProcessRoot;
