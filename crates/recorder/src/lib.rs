@@ -13,6 +13,7 @@
 //! as they come. Neither prints anything.
 
 mod affinity;
+pub mod allocations;
 mod attributes;
 mod buffer;
 mod clock;

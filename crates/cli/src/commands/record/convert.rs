@@ -6,9 +6,13 @@ use pmuscope_console::replace::replace;
 use pmuscope_console::say::is_verbose;
 use pmuscope_events::{KnownCpu, parse_branch_filter};
 use pmuscope_machine::{CpuSet, FileKind, Machine, Target};
-use pmuscope_recorder::{Affinity, Extras, Readers, RecordOptions, RingChoice, Sampling, Switch};
+use pmuscope_recorder::allocations::Allocations;
+use pmuscope_recorder::{
+    Affinity, CallGraph, Extras, Readers, RecordOptions, RingChoice, Sampling, Switch,
+};
 use pmuscope_report::number;
 
+use super::alloc;
 use super::events::{self, set_rate};
 use super::flags::Args;
 use super::off_cpu::{self, CallGraphOf};
@@ -26,6 +30,8 @@ const MOST_WRITES: u32 = 1024;
 /// What to do.
 pub(super) struct RecordPlan {
     pub(super) options: RecordOptions,
+    /// Events of `--alloc`, which are there until this is dropped.
+    pub(super) allocations: Option<Allocations>,
     /// Sentences for the user before recording starts.
     pub(super) notices: Vec<String>,
     /// Of which accesses samples are (`--sharing`), sentences.
@@ -67,13 +73,25 @@ pub(super) fn convert(args: Args, machine: &Machine) -> anyhow::Result<RecordPla
         of_all.extend(waits.wakings);
         notices.extend(waits.missing);
     }
+    let allocations = match args.alloc.as_slice() {
+        [] => None,
+        files => Some(alloc::define(files, &target, &args.command, machine)?),
+    };
+    if let Some(allocations) = &allocations {
+        // The CPU's branch records are none of uprobes.
+        let own_call_graph = !matches!(call_graph, CallGraph::None | CallGraph::Lbr);
+        groups.extend(allocations.groups(own_call_graph));
+        let begins_with_it = matches!(target, Target::Command | Target::CommandInCgroup);
+        let begins_later = !begins_with_it || args.delay.is_some();
+        notices.extend(begins_later.then(|| alloc::BEGINS_LATER.to_owned()));
+    }
     if args.strict && !notices.is_empty() {
         return Err(not_possible(format!("--strict: {}", notices.join(". "))));
     }
     let page = rustix::param::page_size() as u64;
     let ring_size = match &args.mmap_pages {
-        // A switch that is lost leaves the time of its thread unknown.
-        None if args.off_cpu => RingChoice::Ample,
+        // A switch that is lost leaves the time of its thread unknown, an allocation its object without a name.
+        None if args.off_cpu || !args.alloc.is_empty() => RingChoice::Ample,
         None => RingChoice::Auto,
         Some(text) => {
             let bytes = size::ring(text, page).map_err(bad_input)?;
@@ -156,6 +174,7 @@ pub(super) fn convert(args: Args, machine: &Machine) -> anyhow::Result<RecordPla
     }
     Ok(RecordPlan {
         options,
+        allocations,
         notices,
         population,
         as_cpu: args.as_cpu,
@@ -324,7 +343,6 @@ mod tests {
     use super::*;
     use clap::Parser;
     use pmuscope_events::Sampling as EventSampling;
-    use pmuscope_recorder::CallGraph;
 
     #[derive(Parser)]
     struct Cli {

@@ -101,6 +101,22 @@ pub(crate) struct Args {
         help_heading = "Events"
     )]
     pub(crate) sharing: bool,
+    /// Record allocations of heap memory, to name objects by allocation site
+    ///
+    /// Calls of malloc, free and others, by uprobes (root); a malloc with its free takes about 8 µs longer. --alloc=FILE
+    /// takes the allocator of a library that the program loads. Then: pmuscope sharing.
+    #[arg(
+        long,
+        value_name = "FILE",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "",
+        conflicts_with_all = [
+            "strobe", "budget", "overwrite", "switch_output", "branch_any", "branch_filter",
+        ],
+        help_heading = "Events"
+    )]
+    pub(crate) alloc: Vec<OsString>,
     /// Take HZ samples per second and CPU [default: 1000]
     ///
     /// "max" is the highest rate that the kernel allows.

@@ -1,5 +1,6 @@
 //! `pmuscope record`.
 
+mod alloc;
 mod call_graph;
 mod control;
 pub(super) mod convert;
@@ -51,6 +52,9 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<Exit> {
             .map_err(|error| refused(&error, has_command))?;
         let text = print::preview(&preview, &plan.population, plan.as_cpu);
         say!("{}", escape_lines(&text).trim_end());
+        for file in plan.allocations.iter().flat_map(|allocations| &allocations.files) {
+            say!("allocator: {}", escape_lines(&file.to_string_lossy()));
+        }
     }
     if plan.dry_run {
         return Ok(Exit::Done);
