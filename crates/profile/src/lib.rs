@@ -33,6 +33,7 @@ pub mod diff;
 pub mod export;
 mod facts;
 mod filter;
+pub mod heap;
 pub mod hits;
 mod live;
 mod locator;

@@ -56,6 +56,7 @@ fn line(cpus: &[(u32, [u64; 5])]) -> SharedLine {
         pairs: Vec::new(),
         threads: Vec::new(),
         cpus: cpus.iter().map(one).collect(),
+        heap_objects: Vec::new(),
         advice: Vec::new(),
     }
 }
@@ -116,6 +117,7 @@ fn variables_of_different_threads_get_lines_of_their_own() {
         type_name: None,
         field: None,
         within: Some(0),
+        heap_object: None,
         word: offset,
         sums: crate::sharing::AccessSums::default(),
         contended_p90: None,

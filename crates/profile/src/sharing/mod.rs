@@ -19,6 +19,7 @@ mod arrange;
 mod by_code;
 mod detail;
 mod diff;
+mod heap;
 mod key;
 mod lines;
 mod pairs;
@@ -40,6 +41,7 @@ use thiserror::Error;
 
 use crate::facts::EventFacts;
 use crate::filter::Filter;
+use crate::heap::has_allocations;
 use crate::hits::{Site, Thread};
 use crate::timeline::areas::Areas;
 use crate::timeline::blocks::Clock;
@@ -47,6 +49,7 @@ use crate::timeline::sideband::Sideband;
 use crate::timeline::visit::{InOrder, Passes};
 
 use detail::{Detailing, LineDetails};
+use heap::HeapNaming;
 use key::{LineFinder, LineKey, SharedFiles};
 use ranking::{AccessReader, LineCost, Ranking};
 
@@ -54,6 +57,7 @@ pub use advice::{AdvisedObject, LineAdvice, NodePlacement, SharingAdvice};
 pub use arrange::{Arrangement, PlacedField};
 pub use by_code::FieldsByCode;
 pub use diff::{SharingChange, SharingDiff};
+pub use heap::{LineHeapObject, SharedHeap};
 pub use pairs::LinePair;
 pub use pmuscope_symbols::definitions::{ArrayLayout, FieldRole, LayoutField, TypeLayout};
 pub use ranking::SampledMemory;
@@ -127,6 +131,8 @@ pub struct SharedLines {
     pub memory: SampledMemory,
     /// Memory without variables, whose fields the code names.
     pub by_code: FieldsByCode,
+    /// Heap objects by allocation site; `None` where allocations were not recorded.
+    pub heap: Option<SharedHeap>,
     /// Places in code; rows point here.
     pub sites: Vec<Site>,
     /// Threads; rows point here.
@@ -177,6 +183,8 @@ pub struct SharedLine {
     pub threads: Vec<(u32, AccessSums)>,
     /// CPUs with their accesses, in order; `None`: samples that do not say it.
     pub cpus: Vec<(Option<u32>, AccessSums)>,
+    /// Objects on the heap that were accessed in it, by address; empty where allocations were not recorded.
+    pub heap_objects: Vec<LineHeapObject>,
     /// What can be done about it, the most important first.
     pub advice: Vec<LineAdvice>,
 }
@@ -205,6 +213,9 @@ pub struct LineOffset {
     pub field: Option<Arc<str>>,
     /// How far into the variable it is, bytes; `None` where that is not known, as of the kernel's.
     pub within: Option<u64>,
+    /// The object on the heap that is there: position in [`SharedLine::heap_objects`]. Of several that were there one
+    /// after the other it is that with the most accesses.
+    pub heap_object: Option<u32>,
     /// Where the word begins that the offset is in, for the verdict: the field, or the offset itself.
     pub word: u32,
     /// Accesses.
@@ -290,6 +301,13 @@ impl SharedLines {
             return Err(SharingError::NoPhysical { path: recording.path().to_owned() });
         }
         let sampling = sampling(reader.events());
+        let heap_pass = HeapNaming {
+            recording,
+            options,
+            running,
+            sampling: &sampling,
+            is_recorded: has_allocations(reader.events()),
+        };
         let mut noted = NotedMemory::default();
         let index = reader.index_in(options.threads.max(1), options.pieces)?;
         let access = || AccessReader::new(&options.filter, &sampling);
@@ -309,7 +327,9 @@ impl SharedLines {
             let (metadata, state) = (reader.metadata(), &second.state);
             let naming =
                 lines::LineNaming { state, metadata, running, symbolizer, areas: &noted.areas };
-            return Ok(lines::lines(&ranked, found, naming, options));
+            let addresses = heap::addresses(&ranked, &found, options.line_bytes);
+            let lines = lines::lines(&ranked, found, naming, options);
+            return heap_pass.name(lines, (&ranked, addresses), symbolizer);
         };
         let (passes, state) =
             Passes::new(&mut reader, index, options.threads, |entry| noted.note(entry))?;
@@ -332,7 +352,9 @@ impl SharedLines {
         let metadata = reader.metadata();
         let naming =
             lines::LineNaming { state: &state, metadata, running, symbolizer, areas: &noted.areas };
-        Ok(lines::lines(&ranked, found, naming, options))
+        let addresses = heap::addresses(&ranked, &found, options.line_bytes);
+        let lines = lines::lines(&ranked, found, naming, options);
+        heap_pass.name(lines, (&ranked, addresses), symbolizer)
     }
 }
 

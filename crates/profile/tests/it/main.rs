@@ -6,6 +6,7 @@ mod advice;
 mod corpus;
 mod counts;
 mod exports;
+mod heap;
 mod hit_file;
 mod hits;
 mod metric_diffs;

@@ -54,6 +54,11 @@ impl Memory {
         Self { code: Some((code, mapping)), ..Self::heap() }
     }
 
+    /// Addresses of real code.
+    pub(crate) fn code(&self) -> &[u64] {
+        self.code.as_ref().map_or(&[], |(code, _)| code)
+    }
+
     fn instruction(&self, ip: u64) -> u64 {
         let access = ((ip - CODE) / 16) as usize;
         self.code.as_ref().map_or(ip, |(code, _)| code[access])
@@ -162,6 +167,29 @@ struct Line {
     /// By CPU: offsets that others wrote since it had the line.
     written: Vec<Vec<u64>>,
 }
+
+/// What a thread does with the heap.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum HeapStep {
+    /// `malloc`, called by the instruction before this return address; its caller has another.
+    Allocate {
+        address: u64,
+        size: u64,
+        callers: [u64; 2],
+    },
+    Free {
+        address: u64,
+    },
+    /// Records were lost.
+    Lose,
+}
+
+/// A step, when, and by which thread: share of the recording's time.
+pub(crate) type HeapMoment = (f64, usize, HeapStep);
+
+/// Ids of the events of allocations.
+const CALLS: u64 = 10;
+const RETURNS: u64 = 11;
 
 /// Where a load found its data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -377,13 +405,39 @@ impl Simulation {
         self.write_as(program, path, (&Memory::heap(), Some(sharers)));
     }
 
-    fn write_as(
+    /// The same with allocations, in order.
+    pub(crate) fn write_heap(&self, program: &Program, path: &Path, heap: &[HeapMoment]) {
+        self.write_heap_in(program, path, &Memory::heap(), heap);
+    }
+
+    /// The same of a program with code.
+    pub(crate) fn write_heap_in(
+        &self,
+        program: &Program,
+        path: &Path,
+        memory: &Memory,
+        heap: &[HeapMoment],
+    ) {
+        self.write_events(program, path, (memory, None), heap);
+    }
+
+    fn write_as(&self, program: &Program, path: &Path, memory: (&Memory, Option<&Sharers>)) {
+        self.write_events(program, path, memory, &[]);
+    }
+
+    fn write_events(
         &self,
         program: &Program,
         path: &Path,
         (memory, sharers): (&Memory, Option<&Sharers>),
+        heap: &[HeapMoment],
     ) {
-        let events = events(program, sharers);
+        let mut events = events(program, sharers);
+        if !heap.is_empty() {
+            events.extend(heap_events());
+        }
+        // Steps of one thread are not at the same time.
+        let mut heap = (0..).zip(heap.iter().copied()).peekable();
         let mut data = Vec::new();
         match sharers {
             Some(sharers) => begin_shared(program, &mut data, sharers),
@@ -393,6 +447,11 @@ impl Simulation {
         samples.sort_by_key(|sample| sample.time);
         for (at, sample) in samples.into_iter().enumerate() {
             let Sample { event, thread, time, ip, address, weight, source } = sample;
+            let so_far = (time - START) as f64 / (program.steps * 1000) as f64;
+            while let Some((number, (when, by, step))) = heap.next_if(|one| one.1.0 <= so_far) {
+                let at = START + (when * (program.steps * 1000) as f64) as u64 + 2 * number;
+                write_heap_step(&mut data, (memory.pid, memory.pid + by as u32), at, step);
+            }
             let (tid, cpu) = (memory.pid + thread as u32, thread as u32);
             let pid = if sharers.is_some() { tid } else { memory.pid };
             let first = sharers.map_or(memory.first, |_| Sharers::first(thread));
@@ -439,6 +498,62 @@ impl Simulation {
         lines.retain(|&line| self.truth[line].contended > 0);
         lines.sort_by(|&a, &b| self.truth[b].cost.total_cmp(&self.truth[a].cost));
         lines
+    }
+}
+
+/// The events of `record --alloc`.
+fn heap_events() -> Vec<FileEvent> {
+    let event = |name: &str, config: u64, id: u64, more: SampleType| FileEvent {
+        attr: Attr {
+            event_type: event_type::TRACEPOINT,
+            config,
+            sample: 1,
+            sample_type: more
+                | SampleType::IDENTIFIER
+                | SampleType::IP
+                | SampleType::TID
+                | SampleType::TIME
+                | SampleType::CPU
+                | SampleType::RAW,
+            flags: AttrFlags::SAMPLE_ID_ALL,
+            ..Attr::default()
+        },
+        name: name.into(),
+        ids: vec![id],
+    };
+    vec![
+        event("alloc:call", 2001, CALLS, SampleType::empty()),
+        event("alloc:return", 2002, RETURNS, SampleType::CALLCHAIN),
+    ]
+}
+
+/// The records of a step.
+fn write_heap_step(data: &mut Vec<u8>, (pid, tid): (u32, u32), time: u64, step: HeapStep) {
+    const SP: u64 = 0x7fff_0000_1000;
+    const FUNCTION: u64 = CODE + 0x8000;
+    let call = |data: &mut Vec<u8>, function: u64, argument: u64| {
+        let call = RecordBuilder::new(data, kind::SAMPLE, misc::USER).u64(CALLS).u64(FUNCTION);
+        let call = call.u32(pid).u32(tid).u64(time).u32(0).u32(0);
+        // Bytes of the raw data, with those that make the record whole.
+        let call = call.u32(60).u32(0).u32(tid).u64(FUNCTION).u64(function).u64(argument);
+        call.u64(0).u64(0).u64(SP).u32(0).finish();
+    };
+    match step {
+        HeapStep::Free { address } => call(data, 0, address),
+        HeapStep::Lose => {
+            let lost = RecordBuilder::new(data, kind::LOST, 0).u64(CALLS).u64(5);
+            let own = u64::from(pid) | u64::from(tid) << 32;
+            lost.u64(own).u64(time).u64(0).u64(CALLS).finish();
+        }
+        HeapStep::Allocate { address, size, callers } => {
+            call(data, 1, size);
+            let [caller, outer] = callers;
+            let back = RecordBuilder::new(data, kind::SAMPLE, misc::USER).u64(RETURNS).u64(caller);
+            let back = back.u32(pid).u32(tid).u64(time + 1).u32(0).u32(0);
+            let back = back.u64(3).u64(-512_i64 as u64).u64(caller).u64(outer);
+            let back = back.u32(44).u32(0).u32(tid).u64(FUNCTION).u64(caller);
+            back.u64(address).u64(SP + 8).u32(0).finish();
+        }
     }
 }
 
