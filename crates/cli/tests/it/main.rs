@@ -4,6 +4,7 @@
 
 mod accesses;
 mod actor;
+mod alloc;
 mod bench;
 mod bench_numa;
 mod branches;

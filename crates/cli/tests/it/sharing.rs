@@ -490,7 +490,7 @@ int main(void) { return 0; }
 ";
 
 /// The program's code, mapped, and the instructions at the beginning of `functions`.
-fn code_of(scratch: &Scratch, functions: &[&str]) -> Option<Memory> {
+pub(crate) fn code_of(scratch: &Scratch, functions: &[&str]) -> Option<Memory> {
     let base = 0x5555_5555_4000;
     let said = scratch.run("sh", ["-c", "readelf -lW x; nm x"]);
     let number = |word: &str| u64::from_str_radix(word.trim_start_matches("0x"), 16).unwrap();

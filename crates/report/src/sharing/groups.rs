@@ -1,11 +1,11 @@
-//! Contended loads of all lines together, by function, field, thread or NUMA node.
+//! Contended loads of all lines together, by function, field, object, thread or NUMA node.
 
 use std::collections::BTreeMap;
 
 use pmuscope_profile::hits::Site;
 use pmuscope_profile::sharing::{AccessSums, LineOffset, LineRow, SharedLine};
 
-use super::{SharingView, sheets, words};
+use super::{SharingView, heap, sheets, words};
 use crate::sheet::{Field, NAME, Sheet};
 
 /// What rows are of.
@@ -18,6 +18,8 @@ pub enum SharingBy {
     Function,
     /// Variables and their fields.
     Field,
+    /// Variables, and objects on the heap by allocation site.
+    Object,
     /// Threads.
     Thread,
     /// NUMA nodes of the CPUs that access them.
@@ -31,13 +33,14 @@ impl SharingBy {
             Self::Line => "line",
             Self::Function => "function",
             Self::Field => "field",
+            Self::Object => "object",
             Self::Thread => "thread",
             Self::Node => "node",
         }
     }
 }
 
-/// A function, field, thread or NUMA node.
+/// A function, field, object, thread or NUMA node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SharingGroup {
     name: String,
@@ -60,6 +63,11 @@ pub(super) fn groups(view: &SharingView<'_>) -> Vec<SharingGroup> {
             }
             SharingBy::Field => {
                 line.offsets.iter().for_each(|offset| add(field(line, offset), &offset.sums));
+            }
+            SharingBy::Object => {
+                line.offsets
+                    .iter()
+                    .for_each(|offset| add(object(view, line, offset), &offset.sums));
             }
             SharingBy::Thread => {
                 line.threads.iter().for_each(|(at, sums)| add((thread(view, *at), None), sums));
@@ -96,6 +104,18 @@ fn field(line: &SharedLine, offset: &LineOffset) -> (String, Option<String>) {
     let name = words::data(offset);
     let nameless = || format!("{:#x}+{}", line.address, offset.word);
     (name.unwrap_or_else(nameless), Some(line.module.to_string()))
+}
+
+/// A variable; a heap object's site; else what memory it is.
+fn object(
+    view: &SharingView<'_>,
+    line: &SharedLine,
+    offset: &LineOffset,
+) -> (String, Option<String>) {
+    let site = || heap::site(view.found, line, offset);
+    let memory = || words::memory(line);
+    let name = offset.object.as_deref().map(str::to_owned);
+    (name.or_else(site).unwrap_or_else(memory), Some(line.module.to_string()))
 }
 
 fn thread(view: &SharingView<'_>, at: u32) -> String {

@@ -7,7 +7,8 @@ use serde::Serialize;
 
 use super::advice::{self, Advised};
 use super::groups::{groups, sheet};
-use super::{SharingBy, SharingView, sheets, words};
+use super::heap::AllocationsOut;
+use super::{SharingBy, SharingView, heap, sheets, words};
 use crate::recording::Head;
 use crate::sheet::{Sheet, SheetObject};
 
@@ -31,6 +32,7 @@ pub(super) struct SharingReport<'a> {
     contended_cycles: Option<f64>,
     other_cycles: Option<f64>,
     fields_by_code: FieldsByCodeOut,
+    allocations: Option<AllocationsOut>,
     by: &'static str,
     groups: Option<serde_json::Value>,
     lines: Vec<LineOut<'a>>,
@@ -53,6 +55,7 @@ struct LineOut<'a> {
     rows: Sheet<'a>,
     pairs: Sheet<'a>,
     threads: Sheet<'a>,
+    heap_objects: Sheet<'a>,
     advice: Vec<AdviceOut<'a>>,
 }
 
@@ -174,6 +177,7 @@ impl<'a> SharingReport<'a> {
             rows: sheets::rows(view, line),
             pairs: sheets::pairs(*view, line, usize::MAX),
             threads: sheets::threads(*view, line),
+            heap_objects: heap::objects(*view, line),
             advice: advice::of_line(view, line)
                 .iter()
                 .map(|one| AdviceOut::new(view, line, one))
@@ -201,6 +205,7 @@ impl<'a> SharingReport<'a> {
                 disagreeing: found.by_code.disagreeing,
                 unknown: found.by_code.unknown,
             },
+            allocations: AllocationsOut::new(found),
             by: view.by.word(),
             groups: (view.by != SharingBy::Line).then(|| {
                 let groups = groups(view);

@@ -3,6 +3,7 @@
 mod advice;
 mod diff;
 mod groups;
+mod heap;
 mod json;
 mod listing;
 mod parts;
@@ -102,6 +103,9 @@ impl Report for SharingView<'_> {
             if let Some(text) = words::by_code(self.found) {
                 push_wrapped(&mut out, &text, style);
             }
+            if let Some(text) = heap::summary(self.found) {
+                push_wrapped(&mut out, &text, style);
+            }
         }
         match self.nothing() {
             Some(why) => {
@@ -142,6 +146,9 @@ impl Report for SharingView<'_> {
             title::about_profile(self.view.profile, "Shared cache lines", self.view.file);
         if let Some(text) = words::by_code(self.found) {
             summary.facts.push(Fact::new("Fields", text, ""));
+        }
+        if let Some(text) = heap::summary(self.found) {
+            summary.facts.push(Fact::new("Heap", text, ""));
         }
         let groups = groups(self);
         let body = match self.by {

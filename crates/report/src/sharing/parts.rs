@@ -5,7 +5,7 @@ use pmuscope_profile::sharing::SharedLine;
 
 use super::advice::{self, Advised};
 use super::groups::{self, SharingGroup};
-use super::{SharingView, sheets, words};
+use super::{SharingView, heap, sheets, words};
 use crate::section::{Body, Section};
 use crate::watch::{consequence, verdict};
 
@@ -48,7 +48,7 @@ fn line_part<'a>(view: SharingView<'a>, at: usize, line: &'a SharedLine) -> Sect
         "cache line {}{}, {}: {}",
         words::address(line),
         words::owner(line),
-        words::object(line),
+        words::object(view.found, line),
         verdict(of)
     );
     let is_bad = matches!(of, SharingVerdict::FalseSharing | SharingVerdict::Both);
@@ -63,12 +63,17 @@ fn line_part<'a>(view: SharingView<'a>, at: usize, line: &'a SharedLine) -> Sect
         .line(Some(words::evidence(&view, line)))
         .line(Some(consequence(of).to_owned()))
         .line(bound)
-        .sheet(sheets::rows(&view, line))
-        .part(
-            Section::new("", "Loads and the writes they waited for")
-                .about("An estimate: loads are divided among the sampled writes of other threads.")
-                .sheet(sheets::pairs(view, line, view.pairs).all_with("--json")),
-        );
+        .line(heap::advice(&view, line))
+        .sheet(sheets::rows(&view, line));
+    let part = match heap::part(view, line) {
+        Some(objects) => part.part(objects),
+        None => part,
+    };
+    let part = part.part(
+        Section::new("", "Loads and the writes they waited for")
+            .about("An estimate: loads are divided among the sampled writes of other threads.")
+            .sheet(sheets::pairs(view, line, view.pairs).all_with("--json")),
+    );
     with_advice(part, view, line, &advised)
 }
 

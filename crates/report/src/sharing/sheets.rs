@@ -7,8 +7,8 @@ use pmuscope_profile::sharing::{
 };
 use serde_json::json;
 
-use super::SharingView;
 use super::words::{self, contended_word};
+use super::{SharingView, heap};
 use crate::number::significant;
 use crate::sheet::{Field, NAME, Sheet, SheetForm};
 use crate::watch::{place, verdict, verdict_word};
@@ -23,7 +23,7 @@ pub(super) fn lines<'a>(view: SharingView<'a>, lines: &'a [SharedLine], all: usi
             .only_if_measured()
             .optional(4)
             .for_people(),
-        Field::text("object", |row: &SharedLine| Some(words::object(row)))
+        Field::text("object", move |row: &SharedLine| Some(words::object(view.found, row)))
             .wanted(NAME)
             .for_people(),
         Field::text("verdict", |row: &SharedLine| Some(verdict(row.verdict.verdict)))
@@ -124,6 +124,12 @@ pub(super) fn rows<'a>(view: &SharingView<'a>, line: &'a SharedLine) -> Sheet<'a
             .optional(7)
             .only_if_measured()
             .for_people(),
+        Field::text("in", move |row: &LineRow| heap::place_in(line, offset(row)?))
+            .head("heap object")
+            .rigid()
+            .optional(6)
+            .only_if_measured()
+            .for_people(),
         Field::text("object", move |row: &LineRow| offset(row)?.object.as_deref()).for_programs(),
         Field::text("type", move |row: &LineRow| offset(row)?.type_name.as_deref()).for_programs(),
         Field::text("field", move |row: &LineRow| offset(row)?.field.as_deref()).for_programs(),
@@ -151,7 +157,26 @@ pub(super) fn rows<'a>(view: &SharingView<'a>, line: &'a SharedLine) -> Sheet<'a
             .for_people(),
     ]);
     fields.extend(site_fields(view));
+    fields.extend(heap_fields(view, line));
     Sheet::new(fields, &line.rows, line.rows.len()).by_another_order()
+}
+
+/// The object on the heap, for programs.
+fn heap_fields<'a>(view: SharingView<'a>, line: &'a SharedLine) -> Vec<Field<'a, LineRow>> {
+    let offset = move |row: &LineRow| line.offsets.iter().find(|one| one.offset == row.offset);
+    let object = move |row: &LineRow| heap::at(line, offset(row)?);
+    vec![
+        Field::count("heap_object", move |row: &LineRow| offset(row)?.heap_object.map(u64::from))
+            .for_programs(),
+        Field::count("heap_offset", move |row: &LineRow| {
+            heap::within(line, offset(row)?, object(row)?)
+        })
+        .for_programs(),
+        Field::count("heap_size", move |row: &LineRow| object(row).map(|object| object.size))
+            .for_programs(),
+        Field::text("heap_site", move |row: &LineRow| heap::site(view.found, line, offset(row)?))
+            .for_programs(),
+    ]
 }
 
 /// Code, threads and CPUs for programs.
@@ -189,6 +214,7 @@ pub(super) fn offsets<'a>(view: SharingView<'a>, line: &'a SharedLine) -> Sheet<
         Field::text("object", |row: &'a LineOffset| row.object.as_deref()),
         Field::text("type", |row: &'a LineOffset| row.type_name.as_deref()),
         Field::text("field", |row: &'a LineOffset| row.field.as_deref()),
+        Field::count("heap_object", |row: &LineOffset| row.heap_object.map(u64::from)),
         Field::count("word", |row: &LineOffset| u64::from(row.word)),
     ];
     fields.extend(sums(view, |row: &LineOffset| &row.sums));

@@ -5,7 +5,7 @@ use pmuscope_profile::hits::SharingVerdict;
 use pmuscope_profile::sharing::{LineMapping, LineOffset, SharedLine, SharedLines};
 use pmuscope_stats::Interval;
 
-use super::SharingView;
+use super::{SharingView, heap};
 use crate::escape;
 use crate::number::{agree, count, counted, interval, percent, significant};
 
@@ -128,12 +128,14 @@ pub(super) fn name(line: &SharedLine) -> String {
     line.physical.map_or_else(|| address(line), |physical| format!("{physical:#x}"))
 }
 
-/// The variables in a line, or what memory it is of: `counters`, `[heap]`, `libx.so.1`.
-pub(super) fn object(line: &SharedLine) -> String {
+/// The variables in a line, its heap objects by allocation site, or what memory it is of: `counters`, `[heap]`,
+/// `libx.so.1`.
+pub(super) fn object(found: &SharedLines, line: &SharedLine) -> String {
     let mut names: Vec<&str> =
         line.offsets.iter().filter_map(|offset| offset.object.as_deref()).collect();
     names.dedup();
-    let names: Vec<String> = names.iter().map(|name| escape(name).into_owned()).collect();
+    let mut names: Vec<String> = names.iter().map(|name| escape(name).into_owned()).collect();
+    names.extend(heap::names(found, line));
     match &names[..] {
         [] => memory(line),
         [one] => one.clone(),

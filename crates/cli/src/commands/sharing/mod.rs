@@ -50,6 +50,7 @@ const HEAD: LoadRequest = LoadRequest {
   pmuscope sharing perf.data           of a file of perf c2c record or perf mem record
   pmuscope sharing --limit 5 --offsets 5
   pmuscope sharing --by field          which fields of which variables
+  pmuscope sharing --by object         which allocation sites (record --sharing --alloc)
   pmuscope sharing --physical          memory that processes share is one (record --phys-data)
   pmuscope sharing -o sharing.html     a page with every line by offset
   pmuscope sharing --json              offsets, code, threads and CPUs of each line
@@ -61,7 +62,7 @@ pub(crate) struct Args {
     input: InputArgs,
     #[command(flatten)]
     output: OutputArgs<SharingFormats>,
-    /// Group contended loads by line, function, field, thread or node
+    /// Group contended loads by line, function, field, object, thread or node
     #[arg(long, value_name = "WHAT", default_value = "line", value_parser = one_of(GROUPS))]
     by: SharingBy,
     /// Set the bytes of a cache line, a power of two
@@ -125,10 +126,11 @@ fn read_lines(
 }
 
 /// Values of `--by`.
-const GROUPS: [(&str, &str, SharingBy); 5] = [
+const GROUPS: [(&str, &str, SharingBy); 6] = [
     ("line", "Cache lines, the largest by offset", SharingBy::Line),
     ("function", "Functions that access them", SharingBy::Function),
     ("field", "Variables and their fields", SharingBy::Field),
+    ("object", "Variables, and heap objects by allocation site", SharingBy::Object),
     ("thread", "Threads", SharingBy::Thread),
     ("node", "NUMA nodes of the CPUs that access them", SharingBy::Node),
 ];
