@@ -46,6 +46,24 @@ pub struct Code {
     pub path: PathBuf,
 }
 
+impl Code {
+    /// The architecture as uname(1) names the machine; `unknown` of others than those that can be disassembled.
+    #[must_use]
+    pub fn machine(&self) -> &'static str {
+        match self.architecture {
+            Architecture::X86_64 => "x86_64",
+            Architecture::I386 => "i686",
+            Architecture::Aarch64 => "aarch64",
+            Architecture::Arm => "arm",
+            Architecture::Riscv64 => "riscv64",
+            Architecture::PowerPc64 => "ppc64le",
+            Architecture::S390x => "s390x",
+            Architecture::LoongArch64 => "loongarch64",
+            _ => "unknown",
+        }
+    }
+}
+
 /// Why there is no code.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -76,17 +94,82 @@ pub(crate) fn at(
     let locator = Locator::new(sources);
     let found = match module {
         Module::File { path, build_id } => {
-            let image = locator.file(path, *build_id).map_err(NoCode::File)?;
-            let own_id = image.build_id();
-            let debug = locator
-                .debug_file(&image, build_id.or(own_id.as_ref()), |file| file.has(".symtab"));
-            in_image(&image, debug.image.as_ref(), addresses)?
+            let (image, debug) = with_symbols(&locator, path, *build_id)?;
+            in_image(&image, debug.as_ref(), addresses)?
         }
         Module::Vdso => in_image(&file::vdso().map_err(NoCode::File)?, None, addresses)?,
         Module::Kernel => in_kernel(&locator, addresses)?,
         Module::Jit { .. } => return Err(NoCode::InMemory),
     };
     if found.is_empty() { Err(NoCode::NoRange) } else { Ok(found) }
+}
+
+/// For each of `addresses`, where the function there begins and ends, as the recording counts addresses of its module;
+/// `None` outside of all.
+pub(crate) fn ranges_at(
+    sources: &Sources,
+    module: &Module<'_>,
+    addresses: &[u64],
+) -> Result<Vec<Option<Range<u64>>>, NoCode> {
+    let locator = Locator::new(sources);
+    match module {
+        Module::File { path, build_id } => {
+            let (image, debug) = with_symbols(&locator, path, *build_id)?;
+            ranges_in_image(&image, debug.as_ref(), addresses)
+        }
+        Module::Vdso => ranges_in_image(&file::vdso().map_err(NoCode::File)?, None, addresses),
+        Module::Kernel => {
+            let kallsyms = Kallsyms::of_running().map_err(|error| NoCode::File(of_io(&error)))?;
+            Ok(addresses.iter().map(|&address| kallsyms.range(address)).collect())
+        }
+        Module::Jit { .. } => Err(NoCode::InMemory),
+    }
+}
+
+/// The file that ran, and the file that has its symbol table where it was stripped.
+fn with_symbols(
+    locator: &Locator<'_>,
+    path: &Path,
+    build_id: Option<&crate::BuildId>,
+) -> Result<(Image, Option<Image>), NoCode> {
+    let image = locator.file(path, build_id).map_err(NoCode::File)?;
+    let own_id = image.build_id();
+    let debug =
+        locator.debug_file(&image, build_id.or(own_id.as_ref()), |file| file.has(".symtab"));
+    Ok((image, debug.image))
+}
+
+fn ranges_in_image(
+    image: &Image,
+    separate: Option<&Image>,
+    offsets: &[u64],
+) -> Result<Vec<Option<Range<u64>>>, NoCode> {
+    let segments = image.segments();
+    with_tables(image, separate, |_, range| {
+        let one = |&offset: &u64| {
+            let found = range(segments.address(offset)?)?;
+            let start = segments.offset(found.start)?;
+            Some(start..start.checked_add(found.end - found.start)?)
+        };
+        Ok(offsets.iter().map(one).collect())
+    })
+}
+
+/// Calls `with` with the file and what finds the function at one of its addresses.
+fn with_tables<T>(
+    image: &Image,
+    separate: Option<&Image>,
+    with: impl FnOnce(&object::File<'_>, &dyn Fn(u64) -> Option<Range<u64>>) -> Result<T, NoCode>,
+) -> Result<T, NoCode> {
+    let elf = image.elf().map_err(NoCode::File)?;
+    let mini = image.debugdata();
+    let other = separate.or(mini.as_ref()).and_then(|other| other.elf().ok());
+    let tables = [
+        SymbolTable::of_symtab(&elf),
+        other.as_ref().map(SymbolTable::of_symtab).unwrap_or_default(),
+        SymbolTable::of_dynsym(&elf),
+    ];
+    with(&elf, &|address| tables.iter().find_map(|table| table.range(address)))
 }
 
 /// Distinct ranges that hold one of `addresses`, in order.
@@ -105,19 +188,12 @@ fn ranges(
 
 /// Functions of `image`; `separate` has its symbol table where it was stripped.
 fn in_image(image: &Image, separate: Option<&Image>, offsets: &[u64]) -> Result<Vec<Code>, NoCode> {
-    let elf = image.elf().map_err(NoCode::File)?;
-    let mini = image.debugdata();
-    let other = separate.or(mini.as_ref()).and_then(|other| other.elf().ok());
-    let tables = [
-        SymbolTable::of_symtab(&elf),
-        other.as_ref().map(SymbolTable::of_symtab).unwrap_or_default(),
-        SymbolTable::of_dynsym(&elf),
-    ];
     let segments = image.segments();
-    let range = |address| tables.iter().find_map(|table| table.range(address));
-    let addresses = offsets.iter().filter_map(|&offset| segments.address(offset));
-    let code = |range: &Range<u64>| code(image, &elf, &segments, range);
-    Ok(ranges(addresses, range)?.iter().filter_map(code).collect())
+    with_tables(image, separate, |elf, range| {
+        let addresses = offsets.iter().filter_map(|&offset| segments.address(offset));
+        let code = |range: &Range<u64>| code(image, elf, &segments, range);
+        Ok(ranges(addresses, range)?.iter().filter_map(code).collect())
+    })
 }
 
 fn code(
@@ -238,6 +314,8 @@ mod tests {
         let here = own as fn() -> (PathBuf, u64) as usize as u64;
         File::open("/proc/self/mem").unwrap().read_exact_at(&mut memory, here).unwrap();
         assert_eq!(code.bytes, memory);
+        let ranges = symbolizer.function_ranges(&module, &[offset + 1, u64::MAX]).unwrap();
+        assert_eq!(ranges, [Some(offset..offset + code.bytes.len() as u64), None]);
         assert_eq!(symbolizer.code(&module, &[u64::MAX]), Err(NoCode::NoRange));
         let gone = Module::File { path: Path::new("/nowhere"), build_id: None };
         assert_eq!(symbolizer.code(&gone, &[1]), Err(NoCode::File(State::FileMissing)));

@@ -64,6 +64,7 @@ pub mod unwind;
 
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -263,6 +264,19 @@ impl Symbolizer {
         code::at(&self.sources, module, addresses)
     }
 
+    /// For each of `addresses` of `module`, where the function there begins and ends, as [`Module`] counts addresses;
+    /// `None` outside of all that symbol tables have a size for.
+    ///
+    /// # Errors
+    /// If the module's symbol tables are not available on this machine; [`NoCode`] says why.
+    pub fn function_ranges(
+        &self,
+        module: &Module<'_>,
+        addresses: &[u64],
+    ) -> Result<Vec<Option<Range<u64>>>, NoCode> {
+        code::ranges_at(&self.sources, module, addresses)
+    }
+
     /// Offset in the file of `path` where its data end in memory, as if the file also held what starts as
     /// zero (`.bss`); `None` if the file has nothing of that kind, or cannot be opened.
     #[must_use]
@@ -355,6 +369,16 @@ impl Symbolizer {
     /// If it cannot be read, or is no text file.
     pub fn source(&self, path: &Path) -> Result<Vec<String>, SourceError> {
         source::read(self.sources.symfs.as_deref(), path)
+    }
+
+    /// The text of the source file at `path`, which must be in the folder that its path names, or below that, or below
+    /// the root of [`Sources::symfs`]: a link that leads elsewhere is refused. For answers to other programs, where debug
+    /// information of a stranger's file could name any path. Foreign text; bytes that are no UTF-8 are replaced.
+    ///
+    /// # Errors
+    /// If it is elsewhere, cannot be read, or is no text file.
+    pub fn source_in_place(&self, path: &Path) -> Result<String, SourceError> {
+        source::read_in_place(self.sources.symfs.as_deref(), path)
     }
 
     /// Symbols of `addresses` in `module`. Many modules at once are faster: [`Symbolizer::resolve_all`].
