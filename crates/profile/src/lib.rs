@@ -28,6 +28,7 @@
 mod address_spaces;
 pub mod aggregate;
 mod build;
+pub mod code;
 mod count;
 pub mod diff;
 pub mod export;

@@ -13,6 +13,7 @@
 
 pub mod firefox;
 pub mod folded;
+mod function_ranges;
 mod gzip;
 pub mod pprof;
 mod protobuf;
@@ -20,6 +21,8 @@ mod protobuf;
 pub(crate) mod sample;
 
 use std::borrow::Cow;
+
+pub use function_ranges::FunctionRanges;
 
 use crate::aggregate::{Aggregate, SampleCell};
 use crate::profile::{EventProfile, ModuleSummary, Profile, is_time, with_lost};

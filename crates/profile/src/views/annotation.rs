@@ -129,15 +129,20 @@ fn listings(
         _ => {}
     }
     let code = symbolizer.code(&source, addresses)?;
-    code.iter().map(|code| listing(code, &source, symbolizer, objdump)).collect()
+    let one = |code: &Code| listing(code, &source, symbolizer, objdump);
+    Ok(code.iter().map(one).collect::<Result<_, _>>()?)
 }
 
-fn listing(
+/// The instructions of `code`, with names of what they call and jump to.
+///
+/// # Errors
+/// Those of the disassembler.
+pub(crate) fn listing(
     code: &Code,
     module: &Module<'_>,
     symbolizer: &mut Symbolizer,
     objdump: &OsStr,
-) -> Result<Listing, NoInstructions> {
+) -> Result<Listing, DisassembleError> {
     let instructions = disassemble(objdump, code)?;
     let at = |address: u64| address.wrapping_sub(code.address).wrapping_add(code.start);
     let places: Vec<u64> = instructions.iter().map(|one| at(one.address)).collect();

@@ -22,12 +22,15 @@ use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use crate::aggregate::{SampleCell, StackId, TaskId};
+use crate::export::FunctionRanges;
 use crate::pool::in_parallel;
 
 use super::gzip::GzipWriter;
 use super::{About, ExportedEvent, Source};
 
 use tables::SharedNumbers;
+
+pub(crate) use tables::breakpad_id;
 
 /// The version of the processed format that is written; the viewer reads it and all older ones.
 pub const FORMAT_VERSION: u32 = 58;
@@ -49,13 +52,31 @@ const SHOWN_THREADS: usize = 15;
 /// # Errors
 /// Those of `out`.
 pub fn write(source: &Source<'_>, out: &mut dyn Write) -> io::Result<()> {
-    write_with(source, MOST_SAMPLES, out)
+    write_with(source, MOST_SAMPLES, &FunctionRanges::default(), out)
 }
 
-fn write_with(source: &Source<'_>, most: usize, out: &mut dyn Write) -> io::Result<()> {
+/// The same with the ranges of functions, which the viewer asks a server's instructions for
+/// ([`crate::code::symbol_api`]).
+///
+/// # Errors
+/// Those of `out`.
+pub fn write_with_functions(
+    source: &Source<'_>,
+    functions: &FunctionRanges,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    write_with(source, MOST_SAMPLES, functions, out)
+}
+
+fn write_with(
+    source: &Source<'_>,
+    most: usize,
+    functions: &FunctionRanges,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let time = Time::new(source, most);
     let mut threads = threads(source, time);
-    let shared = SharedNumbers::new(source, &threads);
+    let shared = SharedNumbers::new(source, &threads, functions);
     let head = ProfileHead {
         meta: Meta::new(source, shown(&threads)),
         libs: shared.libs(),

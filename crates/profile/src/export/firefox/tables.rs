@@ -1,9 +1,12 @@
 //! What all threads share: texts, source files and libraries, numbered in the order in which samples lead to them.
 
+use std::ops::Range;
+
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use crate::aggregate::{FrameId, FunctionId};
+use crate::export::FunctionRanges;
 use crate::export::{Source, UNKNOWN};
 use crate::pool::{available_threads, in_parallel};
 use crate::profile::ModuleSummary;
@@ -22,6 +25,8 @@ pub(super) struct SharedNumbers<'a> {
     functions: Vec<u32>,
     /// Text for what has no name.
     unknown: u32,
+    /// Where functions begin and end.
+    ranges: &'a FunctionRanges,
     /// Library and text of the name of each module.
     modules: FxHashMap<u32, (u32, u32)>,
 }
@@ -37,7 +42,11 @@ struct FrameRefs {
 
 impl<'a> SharedNumbers<'a> {
     /// Numbers what all stacks of `threads` lead to.
-    pub(super) fn new(source: &'a Source<'a>, threads: &[Of<'_>]) -> Self {
+    pub(super) fn new(
+        source: &'a Source<'a>,
+        threads: &[Of<'_>],
+        ranges: &'a FunctionRanges,
+    ) -> Self {
         let counts = source.counts;
         let frame = |inlined| FrameRefs { is_met: false, inlined, file: NULL };
         let mut shared = Self {
@@ -47,6 +56,7 @@ impl<'a> SharedNumbers<'a> {
             frames: counts.frames.iter().map(|code| frame(code.inlined)).collect(),
             functions: vec![NULL; counts.functions.len()],
             unknown: NULL,
+            ranges,
             modules: FxHashMap::default(),
         };
         let parts = parts(threads, available_threads());
@@ -93,6 +103,11 @@ impl<'a> SharedNumbers<'a> {
     /// Text of a function's name.
     pub(super) fn function_name(&self, function: Option<FunctionId>) -> u32 {
         function.map_or(self.unknown, |function| self.functions[function as usize])
+    }
+
+    /// The function of the file's symbol table at an address of a module.
+    pub(super) fn range(&self, module: u32, address: u64) -> Option<&Range<u64>> {
+        self.ranges.at(module, address)
     }
 
     /// Library of a module, and text of its name.
@@ -281,7 +296,7 @@ impl<'a> Libs<'a> {
 
 /// The id of Breakpad's symbol files: the first 16 bytes of the build id read as a GUID, whose first
 /// three numbers are little-endian, in hexadecimal; then the age, 0.
-pub(super) fn breakpad_id(build_id: &str) -> String {
+pub(crate) fn breakpad_id(build_id: &str) -> String {
     const ORDER: [usize; 16] = [3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15];
     let byte = |at: usize| build_id.get(2 * at..2 * at + 2).unwrap_or("00");
     let guid: String = ORDER.into_iter().map(byte).collect();

@@ -12,8 +12,12 @@ use super::super::sample::{self, Made, arbitrary};
 use super::*;
 
 fn exported(made: &Made, most: usize) -> Value {
+    parsed(made, most, &FunctionRanges::default())
+}
+
+fn parsed(made: &Made, most: usize, functions: &FunctionRanges) -> Value {
     let mut out = Vec::new();
-    write_with(&made.source(), most, &mut out).unwrap();
+    write_with(&made.source(), most, functions, &mut out).unwrap();
     let mut text = String::new();
     GzDecoder::new(&out[..]).read_to_string(&mut text).unwrap();
     serde_json::from_str(&text).unwrap()
@@ -216,4 +220,26 @@ fn weights_of_stacks(profile: &Value) -> BTreeMap<(u32, i32, Vec<String>), u64> 
         }
     }
     found
+}
+
+/// Frames, inlined ones too, lead to the function that the symbol table has at their addresses.
+#[test]
+fn frames_lead_to_the_function_of_the_symbol_table() {
+    let functions = FunctionRanges::of(vec![vec![], vec![0x1000..0x3000]]);
+    let profile = parsed(&sample::made(), usize::MAX, &functions);
+    let thread = &profile["threads"][0];
+    let symbols = &thread["nativeSymbols"];
+    assert_eq!(symbols["address"], serde_json::json!([0x1000]));
+    assert_eq!(symbols["functionSize"], serde_json::json!([0x2000]));
+    let name = symbols["name"][0].as_u64().unwrap() as usize;
+    assert_eq!(profile["shared"]["stringArray"][name], "main");
+    let table = &thread["frameTable"];
+    for row in 0..table["length"].as_u64().unwrap() as usize {
+        let is_inside =
+            table["address"][row].as_i64().is_some_and(|at| (0x1000..0x3000).contains(&at));
+        let expected = if is_inside { Value::from(0) } else { Value::Null };
+        assert_eq!(table["nativeSymbol"][row], expected, "{row}: {table}");
+    }
+    let none = exported(&sample::made(), usize::MAX);
+    assert_eq!(none["threads"][0]["nativeSymbols"]["length"], 0);
 }

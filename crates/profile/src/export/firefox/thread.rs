@@ -5,7 +5,7 @@ use std::io;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-use crate::aggregate::{FrameId, FunctionId, StackId, Stacks};
+use crate::aggregate::{CodeFrame, FrameId, FunctionId, StackId, Stacks};
 use crate::export::Source;
 use crate::table::{HashIndex, mix};
 
@@ -20,8 +20,6 @@ const LIBRARY: u32 = 1;
 /// Tables that are always empty: nothing but samples is exported.
 const MARKERS: &str =
     r#"{"data":[],"name":[],"startTime":[],"endTime":[],"phase":[],"category":[],"length":0}"#;
-const NATIVE_SYMBOLS: &str =
-    r#"{"libIndex":[],"address":[],"name":[],"functionSize":[],"length":0}"#;
 
 /// What a thread has besides its tables.
 #[derive(Serialize)]
@@ -93,7 +91,7 @@ fn add_tables(
 ) {
     let mut tables = ThreadTables::new(source, shared);
     let samples = samples(of, time, &mut tables);
-    let ThreadTables { stacks, frames, functions, resources, .. } = tables;
+    let ThreadTables { stacks, frames, functions, resources, native, .. } = tables;
     text.text(b",\"samples\":{\"stack\":");
     let length = samples.stack.len();
     text.column(ColumnValues::Numbers(samples.stack));
@@ -124,7 +122,9 @@ fn add_tables(
     text.column(ColumnValues::Same("null", length));
     text.text(b",\"type\":");
     text.column(ColumnValues::Numbers(vec![LIBRARY; length]));
-    text.text(format!("}},\"nativeSymbols\":{NATIVE_SYMBOLS}}}").as_bytes());
+    text.text(b"},\"nativeSymbols\":");
+    native.add_to(text);
+    text.text(b"}");
 }
 
 #[derive(Default)]
@@ -147,6 +147,7 @@ struct FrameTable {
     inline_depth: Vec<u32>,
     category: Vec<u32>,
     func: Vec<u32>,
+    native: Vec<u32>,
     line: Vec<u32>,
 }
 
@@ -172,10 +173,32 @@ impl FrameTable {
             ("category", ColumnValues::Numbers(self.category)),
             ("subcategory", ColumnValues::Same("0", length)),
             ("func", ColumnValues::Numbers(self.func)),
-            ("nativeSymbol", ColumnValues::Same("null", length)),
+            ("nativeSymbol", ColumnValues::Numbers(self.native)),
             ("innerWindowID", ColumnValues::Same("0", length)),
             ("line", ColumnValues::Numbers(self.line)),
             ("column", ColumnValues::Same("null", length)),
+        ];
+        text.table(columns, length);
+    }
+}
+
+/// Functions of symbol tables, into which others may be inlined.
+#[derive(Default)]
+struct NativeSymbols {
+    lib: Vec<u32>,
+    address: Vec<u64>,
+    name: Vec<u32>,
+    size: Vec<u64>,
+}
+
+impl NativeSymbols {
+    fn add_to(self, text: &mut Pieces) {
+        let length = self.lib.len();
+        let columns = [
+            ("libIndex", ColumnValues::Numbers(self.lib)),
+            ("address", ColumnValues::Addresses(self.address)),
+            ("name", ColumnValues::Numbers(self.name)),
+            ("functionSize", ColumnValues::Addresses(self.size)),
         ];
         text.table(columns, length);
     }
@@ -220,6 +243,7 @@ struct ThreadTables<'a> {
     frames: FrameTable,
     functions: FuncTable,
     resources: ResourceTable,
+    native: NativeSymbols,
     /// The stack of each row.
     stack_rows: Vec<StackId>,
     stack_ids: HashIndex,
@@ -229,6 +253,8 @@ struct ThreadTables<'a> {
     frame_ids: HashIndex,
     function_ids: FxHashMap<(u32, Option<FunctionId>), u32>,
     resource_ids: FxHashMap<u32, u32>,
+    /// By module and start.
+    native_ids: FxHashMap<(u32, u64), u32>,
     missing: Vec<StackId>,
 }
 
@@ -241,12 +267,14 @@ impl<'a> ThreadTables<'a> {
             frames: FrameTable::default(),
             functions: FuncTable::default(),
             resources: ResourceTable::default(),
+            native: NativeSymbols::default(),
             stack_rows: Vec::new(),
             stack_ids: HashIndex::default(),
             frame_rows: Vec::new(),
             frame_ids: HashIndex::default(),
             function_ids: FxHashMap::default(),
             resource_ids: FxHashMap::default(),
+            native_ids: FxHashMap::default(),
             missing: Vec::new(),
         }
     }
@@ -299,12 +327,14 @@ impl<'a> ThreadTables<'a> {
         let of = &self.source.counts.frames[frame as usize];
         let function = self.function(of.module, of.function, self.shared.file(frame));
         let address = of.address.filter(|&address| address < EXACT);
+        let native = address.map_or(NULL, |address| self.native_symbol(of, address));
         let line = of.line.as_ref().and_then(|line| line.number);
         let table = &mut self.frames;
         table.address.push(address.unwrap_or(u64::MAX));
         table.inline_depth.push(depth);
         table.category.push(self.shared.kind(of.module) as u32);
         table.func.push(function);
+        table.native.push(native);
         table.line.push(line.unwrap_or(NULL));
         id
     }
@@ -320,6 +350,26 @@ impl<'a> ThreadTables<'a> {
         table.resource.push(resource);
         table.source.push(file);
         self.function_ids.insert((module, function), id);
+        id
+    }
+
+    /// The function that holds the code of a frame; [`NULL`] where no range is known. It has the name of its first frame
+    /// that is not inlined, which comes before those that are.
+    fn native_symbol(&mut self, frame: &CodeFrame, address: u64) -> u32 {
+        let Some(range) = self.shared.range(frame.module, address) else { return NULL };
+        let key = (frame.module, range.start);
+        if let Some(&id) = self.native_ids.get(&key) {
+            return id;
+        }
+        if frame.inlined || frame.function.is_none() {
+            return NULL;
+        }
+        let id = self.native.lib.len() as u32;
+        self.native.lib.push(self.shared.module(frame.module).0);
+        self.native.address.push(range.start);
+        self.native.name.push(self.shared.function_name(frame.function));
+        self.native.size.push(range.end - range.start);
+        self.native_ids.insert(key, id);
         id
     }
 
