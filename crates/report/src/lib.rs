@@ -61,7 +61,7 @@ pub use fleet::{
     FleetSharesView, FleetSide, FleetWaitRow, FleetWaitsView, SymbolizeView, SymbolizedModule,
 };
 pub use guests::guests_text;
-pub use html::{Fact, PageLimits, Summary, html_page};
+pub use html::{Fact, PageLimits, ServedLink, Summary, html_page, redirect_page, served_page};
 pub use metrics::{
     MetricsDiffView, MetricsView, Tints, length_text, metric_list_text, metrics_page,
     metrics_title, too_short_text,

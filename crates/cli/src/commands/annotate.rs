@@ -73,6 +73,12 @@ impl AnnotateArgs {
         self.annotate_top
     }
 
+    /// The program that disassembles.
+    #[cfg(feature = "serve")]
+    pub(super) fn objdump(&self) -> &std::ffi::OsStr {
+        &self.objdump
+    }
+
     /// Whether a page is to have code.
     pub(super) fn is_asked(&self) -> bool {
         self.annotate.is_some() || self.annotate_top.is_some()

@@ -3,6 +3,7 @@
 mod annotate;
 mod bench;
 mod browse;
+mod browser;
 mod bundle;
 mod choice;
 mod compare;
@@ -33,6 +34,8 @@ mod report;
 #[cfg(feature = "screen")]
 mod screen;
 mod script;
+#[cfg(feature = "serve")]
+mod serve;
 mod sharing;
 mod stat;
 mod strobe_check;

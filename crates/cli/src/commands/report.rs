@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use pmuscope_console::exit::{Exit, bad_input};
+use pmuscope_console::exit::{Exit, bad_input, not_possible};
 use pmuscope_console::limit::Limit;
 use pmuscope_console::output::{Form, Format, OutputArgs};
 use pmuscope_console::say;
@@ -15,10 +15,13 @@ use pmuscope_report::{
 use super::exports;
 use crate::commands::annotate::AnnotateArgs;
 use crate::commands::browse;
+use crate::commands::browser;
 use crate::commands::details;
 use crate::commands::empty;
 use crate::commands::input::InputArgs;
 use crate::commands::load::{LoadArgs, LoadRequest, is_whole};
+#[cfg(feature = "serve")]
+use crate::commands::serve;
 use crate::commands::views::{View, ViewArgs};
 use crate::commands::waits;
 
@@ -31,6 +34,8 @@ use crate::commands::waits;
   pmuscope report --comm db --time 10%-40%   one program, part of the time
   pmuscope report --annotate parse        one function: source lines and instructions
   pmuscope report -o a.html --annotate-top 10   a page with the code of ten functions
+  pmuscope report --open                  the page, in the browser
+  pmuscope report --serve                 the page and the Firefox Profiler, from this machine
   pmuscope report --by branch             branches between functions (record -b)
   pmuscope report --by wait               where threads wait, and what wakes them (record --off-cpu)
   pmuscope report --json | jq '.events[0].functions[0]'")]
@@ -56,12 +61,53 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PERCENT", default_value_t = 0.0)]
     percent_limit: f64,
     #[command(flatten)]
+    browser: BrowserArgs,
+    #[command(flatten)]
     views: ViewArgs,
     #[command(flatten)]
     annotate: AnnotateArgs,
     #[command(flatten)]
     load: LoadArgs,
 }
+
+/// Flags of showing a page in a browser.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Output")]
+struct BrowserArgs {
+    /// Open the HTML page in the browser ($BROWSER, else xdg-open)
+    ///
+    /// The page is a private file in the cache folder. With --serve, the served page is opened.
+    #[arg(long, conflicts_with_all = OTHER_FORMS)]
+    open: bool,
+    /// Serve the page and the Firefox Profiler's data on this machine only
+    ///
+    /// ADDR is PORT or 127.0.0.1:PORT; by default, a free port. The printed address is a secret. Source and assembly
+    /// are served too, of the recorded programs only. From another machine: ssh -L, as the first lines say.
+    #[arg(
+        long,
+        value_name = "ADDR",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "",
+        conflicts_with_all = OTHER_FORMS
+    )]
+    serve: Option<String>,
+}
+
+/// Flags of results that are no page.
+const OTHER_FORMS: [&str; 11] = [
+    "output",
+    "format",
+    "json",
+    "csv",
+    "html",
+    "by",
+    "group",
+    "call_tree",
+    "peek",
+    "modules",
+    "tui",
+];
 
 pmuscope_console::forms!(ReportFormats: Text Json Csv Tsv Folded Svg Html Pprof Firefox, "pmuscope/report/1");
 
@@ -121,6 +167,31 @@ impl Args {
         .map(Some)
     }
 
+    /// Serves the recording at `path` until a signal ends it.
+    #[cfg(feature = "serve")]
+    fn serve(self, address: &str, path: &Path) -> anyhow::Result<Exit> {
+        let address = serve::address(address)?;
+        let recording = self.load.symbols.open(path)?;
+        if recording.is_stream() {
+            return Err(bad_input(
+                "--serve reads the recording several times, and a stream can be read once. Try: a file",
+            ));
+        }
+        // What is no recording is reported now, not to a browser.
+        recording.reader()?;
+        let limits = self.limits(Format::Html);
+        let site = serve::Site::new(recording, self.load, self.annotate, limits);
+        serve::run(address, site, self.browser.open)
+    }
+
+    #[cfg(not(feature = "serve"))]
+    fn serve(self, _: &str, _: &Path) -> anyhow::Result<Exit> {
+        Err(not_possible(
+            "this pmuscope was built without its server. Try: pmuscope report --open; or build it with: cargo build \
+             --release",
+        ))
+    }
+
     fn limits(&self, format: Format) -> RowLimits {
         let default = (format == Format::Text).then(|| self.views.default_rows());
         let rows = Limit::rows(self.limit, default);
@@ -128,7 +199,17 @@ impl Args {
     }
 }
 
-#[allow(clippy::needless_pass_by_value)] // all commands are called alike
+/// Opens a page that was written.
+fn show(page: &Path, exit: Exit) -> anyhow::Result<Exit> {
+    let page = page.to_string_lossy();
+    browser::open(&page).map(|()| exit).map_err(|why| {
+        not_possible(format!(
+            "cannot open a browser: {why}. The page is {page}. Try: pmuscope report --serve, which other machines reach \
+             by ssh -L; or set BROWSER"
+        ))
+    })
+}
+
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     if args.tui {
         if args.output.is_asked() {
@@ -138,8 +219,17 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         }
         return browse::show(&args.input.path()?, &args.load);
     }
-    let form = args.form()?;
+    let is_shown = args.browser.open || args.browser.serve.is_some();
+    // Wrong flags are reported before a file that is not there.
+    let mut form = if is_shown { Form::new(Format::Html, None) } else { args.form()? };
     let path = args.input.path()?;
+    if let Some(address) = args.browser.serve.clone() {
+        return args.serve(&address, &path);
+    }
+    let opened = args.browser.open.then(|| browser::page_of(&path)).transpose()?;
+    if let Some(page) = &opened {
+        form = Form::new(Format::Html, Some(page));
+    }
     let file = path.to_string_lossy();
     let format = form.format;
     let limits = args.limits(format);
@@ -183,7 +273,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         form.output.write(format.kind(), |out| {
             exports::write(format, &source, &summary, limits, &code, out)
         })?;
-        return Ok(exit);
+        return opened.map_or(Ok(exit), |page| show(&page, exit));
     }
     if let Some(view) = view {
         form.show(&view.report((&profile, &file), limits, format)?, &exit)?;

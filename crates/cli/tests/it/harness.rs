@@ -159,6 +159,11 @@ impl Started {
         self.text(STDOUT).contains(part)
     }
 
+    /// What it has printed until now.
+    pub(crate) fn printed(&self) -> String {
+        self.text(STDOUT)
+    }
+
     /// What it said until now.
     fn text(&self, name: &str) -> String {
         String::from_utf8_lossy(&fs::read(self.said.path().join(name)).unwrap()).into_owned()

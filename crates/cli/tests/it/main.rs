@@ -76,6 +76,8 @@ mod report;
 mod rights;
 mod ring;
 mod script;
+mod serve;
+mod serve_viewers;
 mod sharing;
 #[path = "../../../profile/tests/it/sharing_file.rs"]
 mod sharing_file;

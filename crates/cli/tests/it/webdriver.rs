@@ -80,6 +80,11 @@ impl Browser {
         self.post("/url", &json!({"url": format!("file://{}", path.display())}));
     }
 
+    /// Opens an address.
+    pub(crate) fn open_address(&self, address: &str) {
+        self.post("/url", &json!({"url": address}));
+    }
+
     /// What a script of the page gives back; it has `return` where it gives anything.
     pub(crate) fn run(&self, script: &str) -> Value {
         self.post("/execute/sync", &json!({"script": script, "args": []}))

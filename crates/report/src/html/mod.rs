@@ -7,6 +7,7 @@ mod grid;
 mod heat;
 mod modules;
 mod parts;
+mod served;
 mod summary;
 
 use pmuscope_profile::export::{ExportedEvent, Source};
@@ -22,6 +23,7 @@ pub(crate) use grid::{Cells, Grid, tick, ticks};
 pub(crate) use parts::{
     FlamePart, contents, dot, filter, flame, flames, legend, number_cell, share_cell,
 };
+pub use served::{ServedLink, redirect_page, served_page};
 pub use summary::{Fact, Summary};
 pub(crate) use summary::{cost, machine, time};
 
