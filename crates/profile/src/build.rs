@@ -44,7 +44,7 @@ impl Collected {
         let FileFacts { metadata, state, tally, stack_copy, tells_waits } = file;
         let kernel = self.state.kernel_identity(&metadata).compare(running);
         let mut named = name(self, &metadata, kernel, resolve);
-        let mut aggregate = self.aggregate(&mut named, options.detail)?;
+        let (mut aggregate, samples) = self.aggregate(&mut named, options.detail)?;
         let left_out: u64 = self.counts().iter().map(|counts| counts.left_out).sum();
         let stacks = self.stacks(stack_copy);
         let filter = &self.filter;
@@ -104,6 +104,7 @@ impl Collected {
             stacks,
             names,
             aggregate,
+            samples,
             metadata,
             state,
             tally,

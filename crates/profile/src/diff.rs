@@ -366,6 +366,7 @@ mod tests {
         };
         let unknown = KernelIdentity::default();
         Profile {
+            samples: None,
             losses: Vec::new(),
             filtered: None,
             events: vec![EventProfile {

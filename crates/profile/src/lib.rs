@@ -42,6 +42,7 @@ pub mod metrics;
 mod names;
 mod pool;
 mod profile;
+pub mod samples;
 pub mod sharing;
 mod table;
 mod timeline;

@@ -11,6 +11,7 @@ use crate::aggregate::Aggregate;
 use crate::aggregate::LongPhases;
 use crate::count::unwinding::StackSummary;
 use crate::filter::Filter;
+use crate::samples::Samples;
 use crate::timeline::loss::{CpuLosses, Lost};
 use crate::timeline::modules::ModuleKind;
 use crate::views::function_table::FunctionNames;
@@ -84,6 +85,9 @@ pub struct Profile {
     pub events: Vec<EventProfile>,
     /// What all rows are made of: every distinct stack with its counts.
     pub aggregate: Aggregate,
+    /// The samples themselves; `None` unless [`crate::Collected::read_samples`] kept them. Filters by name leave none
+    /// out.
+    pub samples: Option<Samples>,
     /// All modules; rows point here.
     pub modules: Vec<ModuleSummary>,
     /// Names of functions and commands; rows point here.

@@ -59,6 +59,14 @@ pub(crate) struct Again {
     counting: Counting,
     has_period: Vec<bool>,
     clock: Clock,
+    keeps_samples: bool,
+}
+
+/// What is counted, and whether samples are kept, too.
+#[derive(Debug)]
+struct CollectRequest {
+    counting: Counting,
+    keeps_samples: bool,
 }
 
 impl Collected {
@@ -95,22 +103,40 @@ impl Collected {
         unwinding: Option<Unwinding<'_>>,
         pieces: Pieces,
     ) -> Result<Self, ReadError> {
-        Self::count(reader, counting.into(), threads, unwinding, pieces)
+        let request = CollectRequest { counting: counting.into(), keeps_samples: false };
+        Self::count(reader, request, threads, unwinding, pieces)
+    }
+
+    /// As [`Collected::read`], with call chains, and every sample is kept as well: [`crate::Profile::samples`] then has
+    /// them, for 56 bytes each.
+    ///
+    /// # Errors
+    /// If the operating system fails to read.
+    pub fn read_samples(
+        reader: &mut Reader,
+        counting: impl Into<Counting>,
+        threads: usize,
+        unwinding: Option<Unwinding<'_>>,
+    ) -> Result<Self, ReadError> {
+        let Counting { apart, filter } = counting.into();
+        let counting = Counting { apart: GroupBy { chains: true, ..apart }, filter };
+        let request = CollectRequest { counting, keeps_samples: true };
+        Self::count(reader, request, threads, unwinding, Pieces::default())
     }
 
     /// Not generic, as what loops over records should not be: it is compiled here, optimized as this crate is.
     fn count(
         reader: &mut Reader,
-        counting: Counting,
+        request: CollectRequest,
         threads: usize,
         unwinding: Option<Unwinding<'_>>,
         pieces: Pieces,
     ) -> Result<Self, ReadError> {
         let has_stacks = reader.events().iter().any(Event::has_stacks);
-        let unwinding = unwinding.filter(|_| counting.apart.chains && has_stacks);
+        let unwinding = unwinding.filter(|_| request.counting.apart.chains && has_stacks);
         match reader.index_with_counts(threads, pieces)? {
-            Some(index) => Self::in_passes(reader, index, counting, threads, unwinding),
-            None => Self::count_in_order(reader, counting, unwinding),
+            Some(index) => Self::in_passes(reader, index, request, threads, unwinding),
+            None => Self::count_in_order(reader, request, unwinding),
         }
     }
 
@@ -123,15 +149,19 @@ impl Collected {
         counting: impl Into<Counting>,
         unwinding: Option<Unwinding<'_>>,
     ) -> Result<Self, ReadError> {
-        Self::count_in_order(reader, counting.into(), unwinding)
+        let request = CollectRequest { counting: counting.into(), keeps_samples: false };
+        Self::count_in_order(reader, request, unwinding)
     }
 
     fn count_in_order(
         reader: &mut Reader,
-        counting: Counting,
+        request: CollectRequest,
         unwinding: Option<Unwinding<'_>>,
     ) -> Result<Self, ReadError> {
-        let mut ordered = InOrder::new(&has_period(reader), counting);
+        let mut ordered = InOrder::new(&has_period(reader), request.counting);
+        if request.keeps_samples {
+            ordered.visitor.keep_samples();
+        }
         if let Some(unwinding) = unwinding {
             let tables = Arc::new(Tables::new(unwinding));
             ordered.visitor.set_walker(Walker::new(tables, Arc::default()));
@@ -143,19 +173,19 @@ impl Collected {
     fn in_passes(
         reader: &mut Reader,
         index: Index,
-        mut counting: Counting,
+        CollectRequest { mut counting, keeps_samples }: CollectRequest,
         threads: usize,
         unwinding: Option<Unwinding<'_>>,
     ) -> Result<Self, ReadError> {
         // A chain of nothing but the sample's own place is that place.
         let has_callers = |event: &Event| event.has_chains() || event.has_stacks();
-        counting.apart.chains &= reader.events().iter().any(has_callers);
+        counting.apart.chains &= keeps_samples || reader.events().iter().any(has_callers);
         let (passes, state) = Passes::new(reader, index, threads, |_| {})?;
         let near = |time| counting.filter.nearest(time);
         let clock = Clock::of(passes.times().map(|(first, last)| (near(first), near(last))));
         let filter = counting.filter.clone();
-        let again =
-            Again { passes, counting, has_period: has_period(reader), clock: clock.clone() };
+        let (has_period, own_clock) = (has_period(reader), clock.clone());
+        let again = Again { passes, counting, has_period, clock: own_clock, keeps_samples };
         let counted = match unwinding.filter(|_| again.counting.apart.chains) {
             // To unwind takes longer than all else: once has to do.
             Some(unwinding) => {
@@ -201,8 +231,15 @@ impl Again {
     fn count<'c>(
         &self,
         state: &Sideband,
-        counter: impl FnMut() -> Counter<'c>,
+        mut counter: impl FnMut() -> Counter<'c>,
     ) -> Result<Vec<Counts>, ReadError> {
+        let counter = || {
+            let mut counter = counter();
+            if self.keeps_samples {
+                counter.keep_samples();
+            }
+            counter
+        };
         Ok(in_parallel(self.passes.visit(state, counter)?, Counter::finish))
     }
 }

@@ -14,6 +14,7 @@ use crate::count::cells::{Cells, InArea, InGroup};
 use crate::count::group::{SampleGroup, TaskKey};
 use crate::count::log::Log;
 use crate::count::named_chains::{NamedChains, NamedPlaces};
+use crate::count::sample_log::SampleLog;
 use crate::count::stack_room::StackRoom;
 use crate::count::task_cache::TaskCache;
 use crate::count::tree::Node;
@@ -86,6 +87,8 @@ pub(crate) struct Counts {
     pub(crate) without_callers: u64,
     /// What came of the stacks that samples carry, and of their places on the way.
     pub(crate) walked: Option<Walked>,
+    /// The samples one by one, where they are kept.
+    pub(crate) samples: Option<SampleLog>,
 }
 
 impl Where {
@@ -145,6 +148,8 @@ pub(crate) struct Counter<'a> {
     kept_by_cpu: Option<Vec<u64>>,
     /// The recording's sample at hand is in `kept_by_cpu`, or there is none.
     is_kept: bool,
+    /// All samples that count; `None` where they are only counted.
+    samples: Option<Box<SampleLog>>,
 }
 
 impl<'a> Counter<'a> {
@@ -195,6 +200,7 @@ impl<'a> Counter<'a> {
             kept_by_cpu: None,
             is_kept: true,
             cpus_held: 0,
+            samples: None,
         }
     }
 
@@ -203,6 +209,11 @@ impl<'a> Counter<'a> {
         if let CountBy::Nodes(callers) = &mut self.by {
             callers.walker = Some(walker);
         }
+    }
+
+    /// Samples are kept, too, where call chains are told apart.
+    pub(crate) fn keep_samples(&mut self) {
+        self.samples = Some(Box::default());
     }
 
     /// Counts what waits.
@@ -304,6 +315,7 @@ impl<'a> Counter<'a> {
             kept_by_cpu: self.kept_by_cpu,
             without_callers,
             walked,
+            samples: self.samples.map(|log| *log),
         }
     }
 }
@@ -314,6 +326,12 @@ impl SampleVisitor for Counter<'_> {
             && let Some(walker) = &mut callers.walker
         {
             walker.tell(metadata, state);
+        }
+    }
+
+    fn begin(&mut self, first_record: u64) {
+        if let Some(log) = &mut self.samples {
+            log.begin(first_record);
         }
     }
 
@@ -368,6 +386,9 @@ impl SampleVisitor for Counter<'_> {
                 return;
             }
         };
+        if let Some(log) = &mut self.samples {
+            log.push(hit, time, key);
+        }
         self.cells.count(key, block, weight, &mut self.log);
     }
 }

@@ -17,6 +17,7 @@ pub(crate) mod group;
 pub(crate) mod log;
 pub(crate) mod merge;
 pub(crate) mod named_chains;
+pub(crate) mod sample_log;
 pub(crate) mod sampled_addresses;
 pub(crate) mod stack_room;
 pub(crate) mod task_cache;

@@ -24,10 +24,12 @@ use crate::count::tree::{Tree, grow};
 use crate::names::naming::{Named, Places};
 use crate::pool::in_parallel;
 use crate::profile::Detail;
+use crate::samples::{LogPart, Samples};
 use crate::timeline::tasks::{CommOf, Tasks};
 
 impl Collected {
-    /// Adds up. The logs of the counts are used up, and the symbols of `named`.
+    /// Adds up. The logs of the counts are used up, and the symbols of `named`. Samples come along where they were
+    /// kept.
     ///
     /// # Errors
     /// If samples are counted only now, and the operating system fails to read.
@@ -35,7 +37,7 @@ impl Collected {
         &mut self,
         named: &mut Named,
         detail: Detail,
-    ) -> Result<Aggregate, ReadError> {
+    ) -> Result<(Aggregate, Option<Samples>), ReadError> {
         let symbols = std::mem::take(&mut named.symbols);
         let mut paths = Paths::new(&self.state.modules, &named.places, symbols, detail);
         let (stacks, by_counter) = match &self.counted {
@@ -55,8 +57,11 @@ impl Collected {
                 found
             }
         };
-        let CountState::All(counts) = &mut self.counted else { return Ok(Aggregate::default()) };
+        let CountState::All(counts) = &mut self.counted else {
+            return Ok((Aggregate::default(), None));
+        };
         let (tasks, task_numbers) = tasks(&self.state.tasks, counts);
+        let samples = kept_samples(counts, &by_counter, &task_numbers);
         let (runners, by_group) = runners(counts, &task_numbers);
         let shift = self.clock.shift();
         let stacks_of = by_counter.into_iter().map(Some).chain(std::iter::repeat_with(|| None));
@@ -70,7 +75,7 @@ impl Collected {
         let sorted = in_parallel(own, |own| own.sorted(shift));
         let (cells, numbers) = together(&sorted, &runners);
         let logs = sorted.into_iter().map(|sorted| sorted.log);
-        Ok(Aggregate {
+        let aggregate = Aggregate {
             functions: paths.functions,
             frames: paths.frames.list,
             stacks,
@@ -78,7 +83,8 @@ impl Collected {
             cells,
             series: Series::of_logs(logs.zip(numbers), shift),
             timeline: self.timeline(),
-        })
+        };
+        Ok((aggregate, samples))
     }
 
     fn timeline(&self) -> Timeline {
@@ -88,6 +94,21 @@ impl Collected {
             blocks: self.blocks() as u32,
         }
     }
+}
+
+/// The samples of all counters, if these kept them; they are taken out.
+fn kept_samples(
+    counts: &mut [Counts],
+    stacks: &[Vec<u32>],
+    tasks: &[Vec<TaskId>],
+) -> Option<Samples> {
+    let part = |((counts, stacks), tasks): ((&mut Counts, &Vec<u32>), &Vec<TaskId>)| {
+        let groups = counts.groups.iter();
+        let groups = groups.map(|group| (group.event, tasks[group.task as usize])).collect();
+        Some(LogPart { log: counts.samples.take()?, stacks: stacks.clone(), groups })
+    };
+    let parts: Option<Vec<LogPart>> = counts.iter_mut().zip(stacks).zip(tasks).map(part).collect();
+    parts.filter(|parts| !parts.is_empty()).map(Samples::new)
 }
 
 /// Each task once, in order; and which one each counter's are.

@@ -359,6 +359,7 @@ impl<'u> WaitCounter<'u> {
             kept_by_cpu: None,
             without_callers,
             walked,
+            samples: None,
         };
         let Self { of_cells, wall, wall_by_block, .. } = self;
         CountedWaits { counts, cells: of_cells, wall, wall_by_block }

@@ -16,6 +16,7 @@ mod phases;
 #[path = "../../../perfdata/tests/it/plain_file.rs"]
 mod plain_file;
 mod recorded_symbols;
+mod samples;
 mod sharing;
 mod sharing_file;
 mod simulator;

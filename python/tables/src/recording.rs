@@ -1,0 +1,200 @@
+//! A recording and what is made of it, once it is asked for.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use pmuscope_perfdata::reader::{Event, RecordingFile};
+use pmuscope_profile::{
+    Collected, Counting, Detail, EventProfile, GroupBy, Options, Profile, Unwinding,
+    available_threads,
+};
+use pmuscope_symbols::{Bundle, Options as SymbolOptions, Sources, Symbolizer, user_cache};
+
+use crate::error::TableError;
+use crate::table::Table;
+use crate::{functions, losses, samples, stacks};
+
+/// How a recording is read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReadOptions {
+    /// Functions that were inlined are functions; else they count as part of the function that holds their code.
+    pub inlined: bool,
+    /// Source lines are told apart.
+    pub lines: bool,
+    /// Folder below which files are looked for first.
+    pub symfs: Option<PathBuf>,
+}
+
+impl Default for ReadOptions {
+    fn default() -> Self {
+        Self { inlined: true, lines: true, symfs: None }
+    }
+}
+
+/// A recording.
+#[derive(Debug)]
+pub struct Recording {
+    file: RecordingFile,
+    options: ReadOptions,
+    found: Mutex<Found>,
+}
+
+/// What was read already.
+#[derive(Debug, Default)]
+struct Found {
+    profile: Option<Arc<Profile>>,
+    samples: Option<Table>,
+}
+
+impl Recording {
+    /// Opens a recording, and reads all but its samples one by one.
+    ///
+    /// # Errors
+    /// It is not there, or is no recording.
+    pub fn open(path: &Path, options: ReadOptions) -> Result<Self, TableError> {
+        let file = RecordingFile::open(path)?;
+        let recording = Self { file, options, found: Mutex::default() };
+        recording.profile()?;
+        Ok(recording)
+    }
+
+    /// Path of the recording.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.file.path()
+    }
+
+    /// What all tables but that of samples are made of.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn profile(&self) -> Result<Arc<Profile>, TableError> {
+        let mut found = self.found();
+        if let Some(profile) = &found.profile {
+            return Ok(Arc::clone(profile));
+        }
+        let profile = Arc::new(self.load(false)?);
+        found.profile = Some(Arc::clone(&profile));
+        Ok(profile)
+    }
+
+    /// Every sample, in the order of time. The file is read once more for them.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn samples(&self) -> Result<Table, TableError> {
+        let mut found = self.found();
+        if let Some(table) = &found.samples {
+            return Ok(table.clone());
+        }
+        let mut profile = self.load(true)?;
+        let samples = profile.samples.take().unwrap_or_default();
+        let table = samples::table(&profile, &samples)?;
+        // Numbers of stacks are those of the profile that the other tables are made of.
+        found.profile = Some(Arc::new(profile));
+        found.samples = Some(table.clone());
+        Ok(table)
+    }
+
+    /// Functions with their shares and confidence intervals; of all events, or of one.
+    ///
+    /// # Errors
+    /// The file cannot be read, or has no samples of the event.
+    pub fn functions(&self, event: Option<&str>) -> Result<Table, TableError> {
+        let profile = self.profile()?;
+        Ok(functions::table(&profile, &self.events_of(&profile, event)?)?)
+    }
+
+    /// Distinct call stacks with their samples; of all events, or of one.
+    ///
+    /// # Errors
+    /// The file cannot be read, or has no samples of the event.
+    pub fn stacks(&self, event: Option<&str>) -> Result<Table, TableError> {
+        let profile = self.profile()?;
+        Ok(stacks::stacks(&profile, &self.events_of(&profile, event)?)?)
+    }
+
+    /// The frames of these stacks, one a row.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn frames(&self) -> Result<Table, TableError> {
+        Ok(stacks::frames(&*self.profile()?)?)
+    }
+
+    /// The events with samples.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn events(&self) -> Result<Table, TableError> {
+        Ok(losses::events(&*self.profile()?)?)
+    }
+
+    /// CPUs that lost records or were throttled.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn losses(&self) -> Result<Table, TableError> {
+        Ok(losses::losses(&*self.profile()?)?)
+    }
+
+    fn found(&self) -> MutexGuard<'_, Found> {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn events_of<'p>(
+        &self,
+        profile: &'p Profile,
+        name: Option<&str>,
+    ) -> Result<Vec<&'p EventProfile>, TableError> {
+        let events = profile.events.iter();
+        let Some(name) = name else { return Ok(events.collect()) };
+        let wanted: Vec<&EventProfile> = events.filter(|event| event.name == name).collect();
+        if wanted.is_empty() {
+            return Err(TableError::NoSuchEvent {
+                file: self.path().display().to_string(),
+                event: name.to_owned(),
+                known: profile.events.iter().map(|event| event.name.clone()).collect(),
+            });
+        }
+        Ok(wanted)
+    }
+
+    fn load(&self, keeps_samples: bool) -> Result<Profile, TableError> {
+        let mut reader = self.file.reader()?;
+        let mut symbolizer = self.symbolizer();
+        let running = symbolizer.running_kernel();
+        let has_callers = |event: &Event| event.has_chains() || event.has_stacks();
+        let totals = reader.events().iter().any(has_callers);
+        let counting = Counting::from(GroupBy { chains: true, ..GroupBy::default() });
+        let collected = {
+            let unwinder = symbolizer.unwinder();
+            let unwinding = Some(Unwinding { unwinder: &unwinder, running: &running });
+            let threads = available_threads();
+            match keeps_samples {
+                true => Collected::read_samples(&mut reader, counting, threads, unwinding)?,
+                false => Collected::read(&mut reader, counting, threads, unwinding)?,
+            }
+        };
+        for (pid, dump) in collected.jit_dumps() {
+            symbolizer.add_jit_dump(*pid, dump.clone());
+        }
+        let detail = if self.options.lines { Detail::Line } else { Detail::Function };
+        let options = Options { totals, detail, ..Options::default() };
+        Ok(collected.profile(&reader, &running, options, &mut |requests| {
+            symbolizer.resolve_all(requests)
+        })?)
+    }
+
+    /// Names by what is on this machine; those of a bundle come first.
+    fn symbolizer(&self) -> Symbolizer {
+        let ReadOptions { inlined, ref symfs, .. } = self.options;
+        let sources = Sources { symfs: symfs.clone(), cache: user_cache(), ..Sources::default() };
+        let mut symbolizer = Symbolizer::with_sources(SymbolOptions { inlined }, sources);
+        // One that cannot be read has the symbols of this machine.
+        if let Some(Ok(Some(bundle))) = self.file.file().map(Bundle::of_file) {
+            symbolizer.use_bundle(bundle);
+        }
+        symbolizer
+    }
+}
