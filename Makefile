@@ -10,6 +10,8 @@
 # make fleet-guest    what agents measure, for full tests in such a guest
 # make build    target/release/pmuscope and libpmuscope_c.so, for regions in C programs
 # make fleet    target/release/pmuscope-fleet, which pmuscope fleet runs: profiles of many machines
+# make wheel    target/wheels: a wheel for pip, with the module and the program (WHEELS='aarch64-gnu x86_64-musl …')
+# make test-python  the wheel in new virtual environments, notebooks too (PYTHONS='python3.11 python3.13')
 # make demo-fleet  six recordings as six hosts: which functions use their CPUs, and what a version costs
 # make install PREFIX=/usr/local   it, pmuscope-fleet if it is built, its library, manual pages, completions; uninstall takes them away.
 #               DESTDIR= stands for the root; LIBDIR=, PYTHONDIR=, ZSHDIR= as a distribution has them
@@ -34,7 +36,7 @@ guest_build := CC_aarch64_unknown_linux_musl=aarch64-linux-gnu-gcc \
 fuzz_clippy := CUSTOM_LIBFUZZER_PATH=/libfuzzer.a RUSTFLAGS='--cfg fuzzing' \
 	cargo clippy --locked --quiet --manifest-path fuzz/Cargo.toml --target-dir $(target)/fuzz
 
-.PHONY: build fleet demo-fleet install uninstall packages doc advisories need-packages demo bench need-bench test test-full test-user lint install-deps guest-aarch64 pmu-guest fleet-guest site screenshots need-site need-screenshots need-guest-aarch64 need-build need-test need-guests need-full need-demo need-lint
+.PHONY: build fleet wheel test-python need-wheel demo-fleet install uninstall packages doc advisories need-packages demo bench need-bench test test-full test-user lint install-deps guest-aarch64 pmu-guest fleet-guest site screenshots need-site need-screenshots need-guest-aarch64 need-build need-test need-guests need-full need-demo need-lint
 
 # At once, so that what both need is compiled once.
 build: need-build
@@ -48,6 +50,17 @@ fleet: need-build
 	cargo build $(fleet) --release
 	@mkdir -p $(target)/release
 	@install $(target)/fleet/release/pmuscope-fleet $(target)/release/pmuscope-fleet
+
+# A third workspace, for Python; what its tests build is shared with the first.
+python := --locked --manifest-path python/Cargo.toml --target-dir $(target)
+WHEELS ?=
+PYTHONS ?=
+
+wheel: need-wheel
+	@scripts/wheel $(target)/wheels $(WHEELS)
+
+test-python: need-wheel
+	@scripts/test-python $(PYTHONS)
 
 PREFIX ?= /usr/local
 installer := PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' LIBDIR='$(LIBDIR)' PYTHONDIR='$(PYTHONDIR)' \
@@ -112,6 +125,8 @@ lint: need-lint
 	$(fuzz_clippy) -- -D warnings
 	cargo fmt --manifest-path fleet/Cargo.toml --all --check
 	cargo clippy $(fleet) --quiet --workspace --all-targets -- -D warnings
+	cargo fmt --manifest-path python/Cargo.toml --all --check
+	cargo clippy $(python) --quiet --workspace --all-targets -- -D warnings
 	$(MAKE) doc
 	scripts/public-api
 	scripts/type-names
@@ -172,6 +187,10 @@ need-full: pmu-guest
 		$(MAKE) --no-print-directory fleet-guest; fi
 	@scripts/need --optional chromium=chromium chromium-driver=chromedriver
 	@scripts/need --kernels x86_64=6.12 aarch64=6.1
+
+need-wheel: need-build
+	@scripts/need python3=python3
+	@python3 -c 'import ensurepip, venv' 2>/dev/null || scripts/need --optional python3-venv=/usr/share/doc/python3-venv
 
 need-demo: need-build
 

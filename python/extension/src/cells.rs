@@ -1,9 +1,7 @@
 //! Single values of columns: for who has no Arrow library.
 
 use arrow_array::cast::AsArray as _;
-use arrow_array::types::{
-    Float64Type, Int32Type, Int64Type, UInt32Type, UInt64Type,
-};
+use arrow_array::types::{Float64Type, Int32Type, Int64Type, UInt32Type, UInt64Type};
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::DataType;
 use pyo3::IntoPyObjectExt as _;
@@ -27,8 +25,7 @@ pub(crate) fn cell<'py>(
         DataType::Float64 => column.as_primitive::<Float64Type>().value(row).into_bound_py_any(py),
         DataType::List(_) => {
             let items = column.as_list::<i32>().value(row);
-            let items: PyResult<Vec<_>> =
-                (0..items.len()).map(|at| cell(py, &items, at)).collect();
+            let items: PyResult<Vec<_>> = (0..items.len()).map(|at| cell(py, &items, at)).collect();
             items?.into_bound_py_any(py)
         }
         _ => word(column, row).into_bound_py_any(py),

@@ -12,11 +12,11 @@ mod table;
 
 use std::path::{Path, PathBuf};
 
-use pmuscope_tables::{CompareOptions, ReadOptions, Recording, TableError};
+use pmuscope_tables::{CompareOptions, OpenRecording, ReadOptions, TableError};
 use pyo3::prelude::*;
 
-use crate::profile::Profile;
-use crate::table::Table;
+use crate::profile::PyProfile;
+use crate::table::PyTable;
 
 pyo3::create_exception!(
     pmuscope,
@@ -49,18 +49,18 @@ fn read(
     inlined: bool,
     lines: bool,
     symfs: Option<PathBuf>,
-) -> PyResult<Profile> {
+) -> PyResult<PyProfile> {
     let options = ReadOptions { inlined, lines, symfs };
-    let recording = py.detach(|| Recording::open(&path, options)).map_err(failed)?;
-    Ok(Profile::new(recording))
+    let recording = py.detach(|| OpenRecording::open(&path, options)).map_err(failed)?;
+    Ok(PyProfile::new(recording))
 }
 
 /// Every value of every run of run files.
 #[pyfunction]
 #[pyo3(signature = (*paths))]
-fn runs(py: Python<'_>, paths: Vec<PathBuf>) -> PyResult<Table> {
+fn runs(py: Python<'_>, paths: Vec<PathBuf>) -> PyResult<PyTable> {
     let paths: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
-    py.detach(|| pmuscope_tables::runs(&paths)).map(Table::new).map_err(failed)
+    py.detach(|| pmuscope_tables::runs(&paths)).map(PyTable::new).map_err(failed)
 }
 
 /// What differs between run files.
@@ -73,18 +73,18 @@ fn compare(
     per: Vec<String>,
     metric: Option<String>,
     alpha: Option<f64>,
-) -> PyResult<Table> {
+) -> PyResult<PyTable> {
     let paths: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
     let options = CompareOptions { per, metric, base, alpha };
-    py.detach(|| pmuscope_tables::compare(&paths, &options)).map(Table::new).map_err(failed)
+    py.detach(|| pmuscope_tables::compare(&paths, &options)).map(PyTable::new).map_err(failed)
 }
 
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("Error", module.py().get_type::<Error>())?;
-    module.add_class::<Table>()?;
-    module.add_class::<Profile>()?;
+    module.add_class::<PyTable>()?;
+    module.add_class::<PyProfile>()?;
     module.add_function(wrap_pyfunction!(read, module)?)?;
     module.add_function(wrap_pyfunction!(runs, module)?)?;
     module.add_function(wrap_pyfunction!(compare, module)?)?;

@@ -2,34 +2,34 @@
 
 use std::path::PathBuf;
 
-use pmuscope_tables::{Recording, TableError};
+use pmuscope_tables::{ArrowTable, OpenRecording, TableError};
 use pyo3::prelude::*;
 
 use crate::failed;
-use crate::table::Table;
+use crate::table::PyTable;
 
 /// What a recording holds, as tables.
-#[pyclass(frozen, module = "pmuscope")]
-pub(crate) struct Profile {
-    recording: Recording,
+#[pyclass(frozen, module = "pmuscope", name = "Profile")]
+pub(crate) struct PyProfile {
+    recording: OpenRecording,
 }
 
-impl Profile {
-    pub(crate) fn new(recording: Recording) -> Self {
+impl PyProfile {
+    pub(crate) fn new(recording: OpenRecording) -> Self {
         Self { recording }
     }
 
     fn table(
         &self,
         py: Python<'_>,
-        make: impl FnOnce(&Recording) -> Result<pmuscope_tables::Table, TableError> + Send,
-    ) -> PyResult<Table> {
-        py.detach(|| make(&self.recording)).map(Table::new).map_err(failed)
+        make: impl FnOnce(&OpenRecording) -> Result<ArrowTable, TableError> + Send,
+    ) -> PyResult<PyTable> {
+        py.detach(|| make(&self.recording)).map(PyTable::new).map_err(failed)
     }
 }
 
 #[pymethods]
-impl Profile {
+impl PyProfile {
     /// Path of the recording.
     #[getter]
     fn path(&self) -> PathBuf {
@@ -44,45 +44,48 @@ impl Profile {
 
     /// Every sample, in the order of time.
     #[getter]
-    fn samples(&self, py: Python<'_>) -> PyResult<Table> {
-        self.table(py, Recording::samples)
+    fn samples(&self, py: Python<'_>) -> PyResult<PyTable> {
+        self.table(py, OpenRecording::samples)
     }
 
     /// The events with samples.
     #[getter]
-    fn events(&self, py: Python<'_>) -> PyResult<Table> {
-        self.table(py, Recording::events)
+    fn events(&self, py: Python<'_>) -> PyResult<PyTable> {
+        self.table(py, OpenRecording::events)
     }
 
     /// CPUs that lost records or were throttled.
     #[getter]
-    fn losses(&self, py: Python<'_>) -> PyResult<Table> {
-        self.table(py, Recording::losses)
+    fn losses(&self, py: Python<'_>) -> PyResult<PyTable> {
+        self.table(py, OpenRecording::losses)
     }
 
     /// Functions with their shares and 95% CIs.
     #[pyo3(signature = (event=None))]
-    fn functions(&self, py: Python<'_>, event: Option<&str>) -> PyResult<Table> {
+    fn functions(&self, py: Python<'_>, event: Option<&str>) -> PyResult<PyTable> {
         self.table(py, |recording| recording.functions(event))
     }
 
     /// Distinct call stacks with their samples.
     #[pyo3(signature = (event=None))]
-    fn stacks(&self, py: Python<'_>, event: Option<&str>) -> PyResult<Table> {
+    fn stacks(&self, py: Python<'_>, event: Option<&str>) -> PyResult<PyTable> {
         self.table(py, |recording| recording.stacks(event))
     }
 
     /// The frames of these stacks, one a row.
-    fn frames(&self, py: Python<'_>) -> PyResult<Table> {
-        self.table(py, Recording::frames)
+    fn frames(&self, py: Python<'_>) -> PyResult<PyTable> {
+        self.table(py, OpenRecording::frames)
     }
 
     fn __repr__(&self) -> PyResult<String> {
         let profile = self.recording.profile().map_err(failed)?;
-        let events = profile.events.iter().map(|event| {
-            format!("{}: {} samples", event.name, event.samples)
-        });
+        let events =
+            profile.events.iter().map(|event| format!("{}: {} samples", event.name, event.samples));
         let events: Vec<String> = events.collect();
-        Ok(format!("<pmuscope.Profile {} ({})>", self.recording.path().display(), events.join(", ")))
+        Ok(format!(
+            "<pmuscope.Profile {} ({})>",
+            self.recording.path().display(),
+            events.join(", ")
+        ))
     }
 }

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_schema::ffi::FFI_ArrowSchema;
+use pmuscope_tables::ArrowTable;
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyList};
@@ -17,13 +18,13 @@ const SHOWN: usize = 10;
 const WIDEST: usize = 40;
 
 /// Columns of Arrow.
-#[pyclass(frozen, module = "pmuscope")]
-pub(crate) struct Table {
-    table: pmuscope_tables::Table,
+#[pyclass(frozen, module = "pmuscope", name = "Table")]
+pub(crate) struct PyTable {
+    table: ArrowTable,
 }
 
-impl Table {
-    pub(crate) fn new(table: pmuscope_tables::Table) -> Self {
+impl PyTable {
+    pub(crate) fn new(table: ArrowTable) -> Self {
         Self { table }
     }
 
@@ -33,7 +34,7 @@ impl Table {
 }
 
 #[pymethods]
-impl Table {
+impl PyTable {
     /// Types of the columns, as a capsule of the Arrow C data interface.
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
         let schema = FFI_ArrowSchema::try_from(&*self.table.schema());

@@ -1,4 +1,4 @@
-//! Rows to columns: a function for each column takes its value from a row.
+//! RowColumns to columns: a function for each column takes its value from a row.
 
 use std::sync::Arc;
 
@@ -8,16 +8,16 @@ use arrow_array::{
 use arrow_schema::ArrowError;
 
 use crate::dictionary::texts;
-use crate::table::{Table, TableBuilder};
+use crate::table::{ArrowTable, TableBuilder};
 
 /// A table of rows in the making.
-pub(crate) struct Rows<'a, R> {
+pub(crate) struct RowColumns<'a, R> {
     rows: &'a [R],
     table: TableBuilder,
     failed: Option<ArrowError>,
 }
 
-impl<'a, R> Rows<'a, R> {
+impl<'a, R> RowColumns<'a, R> {
     pub(crate) fn new(rows: &'a [R]) -> Self {
         Self { rows, table: TableBuilder::default(), failed: None }
     }
@@ -31,56 +31,31 @@ impl<'a, R> Rows<'a, R> {
         self
     }
 
-    pub(crate) fn u64(
-        mut self,
-        name: &str,
-        unit: &str,
-        of: impl Fn(&'a R) -> Option<u64>,
-    ) -> Self {
+    pub(crate) fn u64(mut self, name: &str, unit: &str, of: impl Fn(&'a R) -> Option<u64>) -> Self {
         let column: UInt64Array = self.rows.iter().map(of).collect();
         self.table.push(name, unit, Arc::new(column));
         self
     }
 
-    pub(crate) fn i64(
-        mut self,
-        name: &str,
-        unit: &str,
-        of: impl Fn(&'a R) -> Option<i64>,
-    ) -> Self {
+    pub(crate) fn i64(mut self, name: &str, unit: &str, of: impl Fn(&'a R) -> Option<i64>) -> Self {
         let column: Int64Array = self.rows.iter().map(of).collect();
         self.table.push(name, unit, Arc::new(column));
         self
     }
 
-    pub(crate) fn u32(
-        mut self,
-        name: &str,
-        unit: &str,
-        of: impl Fn(&'a R) -> Option<u32>,
-    ) -> Self {
+    pub(crate) fn u32(mut self, name: &str, unit: &str, of: impl Fn(&'a R) -> Option<u32>) -> Self {
         let column: UInt32Array = self.rows.iter().map(of).collect();
         self.table.push(name, unit, Arc::new(column));
         self
     }
 
-    pub(crate) fn i32(
-        mut self,
-        name: &str,
-        unit: &str,
-        of: impl Fn(&'a R) -> Option<i32>,
-    ) -> Self {
+    pub(crate) fn i32(mut self, name: &str, unit: &str, of: impl Fn(&'a R) -> Option<i32>) -> Self {
         let column: Int32Array = self.rows.iter().map(of).collect();
         self.table.push(name, unit, Arc::new(column));
         self
     }
 
-    pub(crate) fn f64(
-        mut self,
-        name: &str,
-        unit: &str,
-        of: impl Fn(&'a R) -> Option<f64>,
-    ) -> Self {
+    pub(crate) fn f64(mut self, name: &str, unit: &str, of: impl Fn(&'a R) -> Option<f64>) -> Self {
         let column: Float64Array = self.rows.iter().map(of).collect();
         self.table.push(name, unit, Arc::new(column));
         self
@@ -98,7 +73,7 @@ impl<'a, R> Rows<'a, R> {
         self
     }
 
-    pub(crate) fn finish(self) -> Result<Table, ArrowError> {
+    pub(crate) fn finish(self) -> Result<ArrowTable, ArrowError> {
         match self.failed {
             Some(error) => Err(error),
             None => self.table.finish(),

@@ -8,10 +8,10 @@ use pmuscope_measure::compare::{
 };
 use pmuscope_measure::{Estimated, RunFile, load};
 
-use crate::columns::Rows;
+use crate::columns::RowColumns;
 use crate::error::TableError;
 use crate::runs::origin;
-use crate::table::Table;
+use crate::table::ArrowTable;
 
 /// How files are compared.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -46,7 +46,7 @@ impl PairRow<'_> {
 ///
 /// # Errors
 /// A file cannot be read, or there is no such base, unit or metric.
-pub fn compare(paths: &[&Path], options: &CompareOptions) -> Result<Table, TableError> {
+pub fn compare(paths: &[&Path], options: &CompareOptions) -> Result<ArrowTable, TableError> {
     let files = paths
         .iter()
         .map(|path| Ok((path.to_string_lossy().into_owned(), load(path)?)))
@@ -66,7 +66,7 @@ pub fn compare(paths: &[&Path], options: &CompareOptions) -> Result<Table, Table
         .collect();
     let keys: BTreeSet<&str> =
         comparison.rows.iter().flat_map(|row| row.labels.keys()).map(String::as_str).collect();
-    let mut table = Rows::new(&rows).text("metric", |row| Some(&row.metric.metric));
+    let mut table = RowColumns::new(&rows).text("metric", |row| Some(&row.metric.metric));
     for key in keys {
         table = table.text(key, |row| row.metric.labels.get(key).map(String::as_str));
     }
@@ -76,8 +76,9 @@ pub fn compare(paths: &[&Path], options: &CompareOptions) -> Result<Table, Table
         .text("base", |row| Some(&names[row.pair.base]))
         .text("other", |row| Some(&names[row.pair.other]))
         .text("origin", |row| Some(origin(row.other().or(row.base())?.origin)));
-    table = estimate(table, ["base_mean", "base_low", "base_high"], |row| row.base()?.mean.as_ref())
-        .u64("base_runs", "", |row| Some(row.base()?.reached as u64));
+    table =
+        estimate(table, ["base_mean", "base_low", "base_high"], |row| row.base()?.mean.as_ref())
+            .u64("base_runs", "", |row| Some(row.base()?.reached as u64));
     table = estimate(table, ["other_mean", "other_low", "other_high"], |row| {
         row.other()?.mean.as_ref()
     })
@@ -98,10 +99,10 @@ pub fn compare(paths: &[&Path], options: &CompareOptions) -> Result<Table, Table
 
 /// A number and its 95% CI.
 fn estimate<'a, R>(
-    rows: Rows<'a, R>,
+    rows: RowColumns<'a, R>,
     [value, low, high]: [&str; 3],
     of: impl Fn(&'a R) -> Option<&'a Estimated> + Copy,
-) -> Rows<'a, R> {
+) -> RowColumns<'a, R> {
     rows.f64(value, "as in unit", move |row| Some(of(row)?.value))
         .f64(low, "as in unit", move |row| Some(of(row)?.interval?.low))
         .f64(high, "as in unit", move |row| Some(of(row)?.interval?.high))
@@ -112,10 +113,10 @@ fn column(base: &str, names: &[String]) -> Result<usize, TableError> {
     let is_called = |name: &String| {
         name == base || Path::new(name).file_name().is_some_and(|name| name == base)
     };
-    names.iter().position(is_called).ok_or_else(|| TableError::NoSuchBase {
-        base: base.to_owned(),
-        known: names.to_vec(),
-    })
+    names
+        .iter()
+        .position(is_called)
+        .ok_or_else(|| TableError::NoSuchBase { base: base.to_owned(), known: names.to_vec() })
 }
 
 /// As JSON has it.

@@ -3,11 +3,11 @@
 use arrow_schema::ArrowError;
 use pmuscope_profile::{EventProfile, FunctionShare, Profile};
 
-use crate::columns::Rows;
-use crate::table::Table;
+use crate::columns::RowColumns;
+use crate::table::ArrowTable;
 
 /// A row per event, comm and function, the largest share of each event first.
-pub(crate) fn table(profile: &Profile, events: &[&EventProfile]) -> Result<Table, ArrowError> {
+pub(crate) fn table(profile: &Profile, events: &[&EventProfile]) -> Result<ArrowTable, ArrowError> {
     let of_event = |event: &&EventProfile| -> Vec<(usize, FunctionShare)> {
         let at = profile.events.iter().position(|other| other.index == event.index);
         event.functions.iter().map(|row| (at.unwrap_or(0), *row)).collect()
@@ -17,10 +17,14 @@ pub(crate) fn table(profile: &Profile, events: &[&EventProfile]) -> Result<Table
     // Of what has no weights, samples are all that is known.
     let weight = |row: &(usize, FunctionShare)| {
         let event = event(row);
-        if event.by_period { Some(row.1.weight) } else { row.1.samples.checked_mul(event.fixed_period?) }
+        if event.by_period {
+            Some(row.1.weight)
+        } else {
+            row.1.samples.checked_mul(event.fixed_period?)
+        }
     };
     let with_lost = |row: &(usize, FunctionShare)| event(row).with_lost(row.1.share);
-    Rows::new(&rows)
+    RowColumns::new(&rows)
         .text("event", |row| Some(&event(row).name))
         .text("comm", |(_, row)| Some(profile.command_of(row)))
         .text("function", |(_, row)| profile.function_of(row))

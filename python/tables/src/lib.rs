@@ -22,6 +22,6 @@ mod table;
 
 pub use comparison::{CompareOptions, compare};
 pub use error::TableError;
-pub use recording::{ReadOptions, Recording};
+pub use recording::{OpenRecording, ReadOptions};
 pub use runs::runs;
-pub use table::Table;
+pub use table::ArrowTable;

@@ -3,13 +3,13 @@
 use arrow_schema::ArrowError;
 use pmuscope_profile::{CpuLosses, EventProfile, LostSource, Profile};
 
-use crate::columns::Rows;
-use crate::table::Table;
+use crate::columns::RowColumns;
+use crate::table::ArrowTable;
 
 /// A row per event with samples.
-pub(crate) fn events(profile: &Profile) -> Result<Table, ArrowError> {
+pub(crate) fn events(profile: &Profile) -> Result<ArrowTable, ArrowError> {
     let unit = |event: &EventProfile| if event.is_time() { "ns" } else { "events" };
-    Rows::new(&profile.events)
+    RowColumns::new(&profile.events)
         .text("event", |event| Some(&event.name))
         .u64("samples", "", |event| Some(event.samples))
         .u64("period", "as in unit", |event| event.period)
@@ -25,7 +25,7 @@ pub(crate) fn events(profile: &Profile) -> Result<Table, ArrowError> {
 
 /// A row per CPU that lost records or was throttled. Where it is not known which CPU lost records, they are in a row without
 /// one; if nothing was lost there is no row.
-pub(crate) fn losses(profile: &Profile) -> Result<Table, ArrowError> {
+pub(crate) fn losses(profile: &Profile) -> Result<ArrowTable, ArrowError> {
     let source = match profile.lost.source {
         LostSource::Kernel => "exact",
         LostSource::Records => "at_least",
@@ -36,7 +36,7 @@ pub(crate) fn losses(profile: &Profile) -> Result<Table, ArrowError> {
         let lost = profile.lost.count - placed;
         rows.push(CpuLosses { lost, ..CpuLosses::default() });
     }
-    Rows::new(&rows)
+    RowColumns::new(&rows)
         .u32("cpu", "", |cpu| cpu.cpu)
         .u64("samples", "", |cpu| cpu.samples)
         .u64("lost", "records", |cpu| Some(cpu.lost))

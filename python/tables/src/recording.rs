@@ -11,7 +11,7 @@ use pmuscope_profile::{
 use pmuscope_symbols::{Bundle, Options as SymbolOptions, Sources, Symbolizer, user_cache};
 
 use crate::error::TableError;
-use crate::table::Table;
+use crate::table::ArrowTable;
 use crate::{functions, losses, samples, stacks};
 
 /// How a recording is read.
@@ -33,20 +33,20 @@ impl Default for ReadOptions {
 
 /// A recording.
 #[derive(Debug)]
-pub struct Recording {
+pub struct OpenRecording {
     file: RecordingFile,
     options: ReadOptions,
-    found: Mutex<Found>,
+    found: Mutex<ReadSoFar>,
 }
 
 /// What was read already.
 #[derive(Debug, Default)]
-struct Found {
+struct ReadSoFar {
     profile: Option<Arc<Profile>>,
-    samples: Option<Table>,
+    samples: Option<ArrowTable>,
 }
 
-impl Recording {
+impl OpenRecording {
     /// Opens a recording, and reads all but its samples one by one.
     ///
     /// # Errors
@@ -82,7 +82,7 @@ impl Recording {
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn samples(&self) -> Result<Table, TableError> {
+    pub fn samples(&self) -> Result<ArrowTable, TableError> {
         let mut found = self.found();
         if let Some(table) = &found.samples {
             return Ok(table.clone());
@@ -100,7 +100,7 @@ impl Recording {
     ///
     /// # Errors
     /// The file cannot be read, or has no samples of the event.
-    pub fn functions(&self, event: Option<&str>) -> Result<Table, TableError> {
+    pub fn functions(&self, event: Option<&str>) -> Result<ArrowTable, TableError> {
         let profile = self.profile()?;
         Ok(functions::table(&profile, &self.events_of(&profile, event)?)?)
     }
@@ -109,7 +109,7 @@ impl Recording {
     ///
     /// # Errors
     /// The file cannot be read, or has no samples of the event.
-    pub fn stacks(&self, event: Option<&str>) -> Result<Table, TableError> {
+    pub fn stacks(&self, event: Option<&str>) -> Result<ArrowTable, TableError> {
         let profile = self.profile()?;
         Ok(stacks::stacks(&profile, &self.events_of(&profile, event)?)?)
     }
@@ -118,7 +118,7 @@ impl Recording {
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn frames(&self) -> Result<Table, TableError> {
+    pub fn frames(&self) -> Result<ArrowTable, TableError> {
         Ok(stacks::frames(&*self.profile()?)?)
     }
 
@@ -126,7 +126,7 @@ impl Recording {
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn events(&self) -> Result<Table, TableError> {
+    pub fn events(&self) -> Result<ArrowTable, TableError> {
         Ok(losses::events(&*self.profile()?)?)
     }
 
@@ -134,11 +134,11 @@ impl Recording {
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn losses(&self) -> Result<Table, TableError> {
+    pub fn losses(&self) -> Result<ArrowTable, TableError> {
         Ok(losses::losses(&*self.profile()?)?)
     }
 
-    fn found(&self) -> MutexGuard<'_, Found> {
+    fn found(&self) -> MutexGuard<'_, ReadSoFar> {
         self.found.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -5,9 +5,9 @@ use std::path::Path;
 
 use pmuscope_measure::{Labels, Origin, RunFile, RunValue, load};
 
-use crate::columns::Rows;
+use crate::columns::RowColumns;
 use crate::error::TableError;
-use crate::table::Table;
+use crate::table::ArrowTable;
 
 /// A value of a run, or its units of work.
 struct ValueRow<'a> {
@@ -35,7 +35,7 @@ impl<'a> ValueRow<'a> {
 ///
 /// # Errors
 /// A file cannot be read, or is no run file.
-pub fn runs(paths: &[&Path]) -> Result<Table, TableError> {
+pub fn runs(paths: &[&Path]) -> Result<ArrowTable, TableError> {
     let files = paths
         .iter()
         .map(|path| Ok((path.to_string_lossy().into_owned(), load(path)?)))
@@ -44,7 +44,7 @@ pub fn runs(paths: &[&Path]) -> Result<Table, TableError> {
         files.iter().flat_map(|(name, file)| rows_of(name, file)).collect();
     let keys: BTreeSet<&str> =
         rows.iter().flat_map(|row| row.labels).flat_map(Labels::keys).map(String::as_str).collect();
-    let mut table = Rows::new(&rows).text("file", |row| Some(row.file));
+    let mut table = RowColumns::new(&rows).text("file", |row| Some(row.file));
     for key in keys {
         table = table.text(key, |row| row.label(key));
     }

@@ -16,13 +16,13 @@ use pmuscope_profile::{Profile, available_threads};
 
 use crate::dictionary::{Dictionary, column, dictionary_type};
 use crate::stacks::{module, name};
-use crate::table::{Table, field};
+use crate::table::{ArrowTable, field};
 
-/// Rows of a batch at most.
+/// RowColumns of a batch at most.
 const BATCH: usize = 1 << 18;
 
 /// All samples, in the order of time.
-pub(crate) fn table(profile: &Profile, samples: &Samples) -> Result<Table, ArrowError> {
+pub(crate) fn table(profile: &Profile, samples: &Samples) -> Result<ArrowTable, ArrowError> {
     let names = Names::new(profile);
     let schema = schema();
     let ranges: Vec<Range<usize>> = (0..samples.len())
@@ -48,7 +48,7 @@ pub(crate) fn table(profile: &Profile, samples: &Samples) -> Result<Table, Arrow
     });
     let made = made.into_inner().unwrap_or_else(PoisonError::into_inner);
     let batches = made.into_iter().flatten().collect::<Result<Vec<_>, _>>()?;
-    Ok(Table::new(schema, batches))
+    Ok(ArrowTable::new(schema, batches))
 }
 
 fn schema() -> SchemaRef {

@@ -9,9 +9,9 @@ use arrow_schema::{ArrowError, Field};
 use pmuscope_profile::aggregate::{Aggregate, CodeFrame, StackId};
 use pmuscope_profile::{EventProfile, Profile};
 
-use crate::columns::Rows;
+use crate::columns::RowColumns;
 use crate::dictionary::{Dictionary, column, dictionary_type};
-use crate::table::Table;
+use crate::table::ArrowTable;
 
 /// Samples of an event in a stack.
 #[derive(Debug, Clone, Copy)]
@@ -23,7 +23,10 @@ struct StackSum {
 }
 
 /// A row per event and distinct stack with samples, the largest weight of each event first.
-pub(crate) fn stacks(profile: &Profile, events: &[&EventProfile]) -> Result<Table, ArrowError> {
+pub(crate) fn stacks(
+    profile: &Profile,
+    events: &[&EventProfile],
+) -> Result<ArrowTable, ArrowError> {
     let counts = &profile.aggregate;
     let rows: Vec<StackSum> = events.iter().flat_map(|event| sums(profile, event)).collect();
     let event = |row: &StackSum| &profile.events[row.event];
@@ -38,12 +41,16 @@ pub(crate) fn stacks(profile: &Profile, events: &[&EventProfile]) -> Result<Tabl
     debug_assert!(rows.first().is_none_or(|row| totals[row.event] == total(row)));
     let weight = |row: &StackSum| {
         let event = event(row);
-        if event.by_period { Some(row.weight) } else { row.samples.checked_mul(event.fixed_period?) }
+        if event.by_period {
+            Some(row.weight)
+        } else {
+            row.samples.checked_mul(event.fixed_period?)
+        }
     };
     let leaf = |row: &StackSum| -> Option<&CodeFrame> {
         Some(&counts.frames[counts.stacks.frame(row.stack)? as usize])
     };
-    Rows::new(&rows)
+    RowColumns::new(&rows)
         .text("event", |row| Some(&event(row).name))
         .u32("stack_id", "", |row| Some(row.stack))
         .u64("samples", "", |row| Some(row.samples))
@@ -57,7 +64,7 @@ pub(crate) fn stacks(profile: &Profile, events: &[&EventProfile]) -> Result<Tabl
 }
 
 /// A row per frame of each distinct stack with samples; 0 is the innermost.
-pub(crate) fn frames(profile: &Profile) -> Result<Table, ArrowError> {
+pub(crate) fn frames(profile: &Profile) -> Result<ArrowTable, ArrowError> {
     let counts = &profile.aggregate;
     let mut with_samples: Vec<StackId> = counts.cells.iter().map(|cell| cell.stack).collect();
     with_samples.sort_unstable();
@@ -68,7 +75,7 @@ pub(crate) fn frames(profile: &Profile) -> Result<Table, ArrowError> {
     };
     let rows: Vec<(StackId, u32, u32)> = with_samples.iter().flat_map(of_stack).collect();
     let code = |row: &(StackId, u32, u32)| &counts.frames[row.2 as usize];
-    Rows::new(&rows)
+    RowColumns::new(&rows)
         .u32("stack_id", "", |row| Some(row.0))
         .u32("depth", "frames", |row| Some(row.1))
         .text("function", |row| name(counts, code(row)))
@@ -106,7 +113,8 @@ fn sums(profile: &Profile, event: &EventProfile) -> Vec<StackSum> {
 /// Functions of each stack, the outermost first, as flame graphs have them.
 fn lists(counts: &Aggregate, rows: &[StackSum]) -> Result<ListArray, ArrowError> {
     let mut dictionary = Dictionary::default();
-    let number = |function: &pmuscope_profile::aggregate::Function| dictionary.number(&function.name);
+    let number =
+        |function: &pmuscope_profile::aggregate::Function| dictionary.number(&function.name);
     let functions: Vec<i32> = counts.functions.iter().map(number).collect();
     let mut keys = Int32Builder::new();
     let mut lengths = Vec::with_capacity(rows.len());

@@ -11,12 +11,12 @@ const UNIT: &str = "unit";
 
 /// A table. Clones share its columns.
 #[derive(Debug, Clone)]
-pub struct Table {
+pub struct ArrowTable {
     schema: SchemaRef,
     batches: Vec<RecordBatch>,
 }
 
-impl Table {
+impl ArrowTable {
     pub(crate) fn new(schema: SchemaRef, batches: Vec<RecordBatch>) -> Self {
         Self { schema, batches }
     }
@@ -75,9 +75,9 @@ impl TableBuilder {
         self.columns.push(column);
     }
 
-    pub(crate) fn finish(self) -> Result<Table, ArrowError> {
+    pub(crate) fn finish(self) -> Result<ArrowTable, ArrowError> {
         let schema = Arc::new(Schema::new(self.fields));
         let batch = RecordBatch::try_new(Arc::clone(&schema), self.columns)?;
-        Ok(Table::new(schema, vec![batch]))
+        Ok(ArrowTable::new(schema, vec![batch]))
     }
 }

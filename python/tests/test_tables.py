@@ -1,0 +1,300 @@
+"""The installed package: tables of recordings and run files, as pandas, polars, pyarrow and DuckDB take them."""
+
+import importlib.util
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+import pmuscope
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def need(*names):
+    """Skips a test that needs a package which is not installed."""
+    missing = [name for name in names if importlib.util.find_spec(name) is None]
+    return unittest.skipIf(missing, f"not installed: {', '.join(missing)}")
+
+
+def busy(seconds):
+    """Uses a CPU; its name is looked for in profiles."""
+    end, total = time.monotonic() + seconds, 0
+    while time.monotonic() < end:
+        total += sum(number * number for number in range(1000))
+    return total
+
+
+def program(*words):
+    """Runs the program that came with the package."""
+    from pmuscope import _program
+
+    return subprocess.run([_program.find(), *words], capture_output=True, text=True)
+
+
+class Recorded(unittest.TestCase):
+    """One recording of this process for all tests of tables."""
+
+    @classmethod
+    def setUpClass(cls):
+        with pmuscope.record(frequency=2000, call_graph="fp") as cls.recording:
+            busy(1.0)
+        cls.profile = cls.recording.profile
+
+    def test_samples_are_in_the_order_of_time_and_of_this_process(self):
+        samples = self.profile.samples
+        self.assertGreater(len(samples), 100)
+        times = samples["time"]
+        self.assertEqual(times, sorted(times))
+        self.assertEqual(set(samples["pid"]), {os.getpid()})
+        self.assertEqual(samples.units["time"], "ns")
+
+    def test_sums_agree_between_tables(self):
+        samples, events = len(self.profile.samples), sum(self.profile.events["samples"])
+        self.assertEqual(samples, events)
+        self.assertEqual(samples, sum(self.profile.functions()["samples"]))
+        self.assertEqual(samples, sum(self.profile.stacks()["samples"]))
+        self.assertAlmostEqual(sum(self.profile.functions()["share"]), 1.0)
+        self.assertAlmostEqual(sum(self.profile.stacks()["share"]), 1.0)
+
+    def test_stack_ids_are_those_of_stacks_and_frames(self):
+        of_samples = set(self.profile.samples["stack_id"])
+        self.assertEqual(of_samples, set(self.profile.stacks()["stack_id"]))
+        self.assertEqual(of_samples, set(self.profile.frames()["stack_id"]))
+        for row in self.profile.stacks().to_dicts(20):
+            self.assertEqual(len(row["functions"]), row["depth"])
+            self.assertEqual(row["functions"][-1], row["function"])
+
+    def test_intervals_hold_the_share(self):
+        for row in self.profile.functions().to_dicts():
+            if row["share_low"] is not None:
+                self.assertLessEqual(row["share_low"], row["share"])
+                self.assertLessEqual(row["share"], row["share_high"])
+
+    def test_nothing_lost_is_no_row(self):
+        lost = sum(row["lost"] for row in self.profile.losses.to_dicts())
+        self.assertEqual(lost == 0, len(self.profile.losses) == 0 or lost == 0)
+
+    def test_the_program_says_the_same(self):
+        report = program("report", "-i", self.recording.path, "--json")
+        self.assertEqual(report.returncode, 0, report.stderr)
+        theirs = json.loads(report.stdout)["events"][0]["functions"]
+        ours = self.profile.functions().to_dicts()
+        self.assertEqual(len(theirs), len(ours))
+        for they, we in zip(theirs, ours):
+            self.assertEqual((they["function"], they["samples"]), (we["function"], we["samples"]))
+            self.assertAlmostEqual(they["share"], we["share"])
+            self.assertEqual(they["share_low"] is None, we["share_low"] is None)
+
+    def test_an_event_that_is_not_there(self):
+        with self.assertRaisesRegex(pmuscope.Error, "no samples of event 'x'|no samples of event \"x\""):
+            self.profile.functions("x")
+
+    def test_a_column_that_is_not_there(self):
+        with self.assertRaisesRegex(KeyError, "no column"):
+            self.profile.events["x"]
+
+    def test_repr_shows_rows(self):
+        self.assertIn("share_low", repr(self.profile.functions()))
+        self.assertIn("samples", repr(self.profile))
+
+    @need("pyarrow")
+    def test_pyarrow_takes_it_without_copies(self):
+        import pyarrow
+
+        table = pyarrow.table(self.profile.samples)
+        self.assertEqual(table.column_names, self.profile.samples.column_names)
+        self.assertTrue(pyarrow.types.is_dictionary(table.schema.field("function").type))
+        # The same memory, however often it is asked for.
+        first = [column.chunk(0).buffers()[-1].address for column in table.select(["time", "ip"]).columns]
+        again = pyarrow.table(self.profile.samples).select(["time", "ip"])
+        self.assertEqual(first, [column.chunk(0).buffers()[-1].address for column in again.columns])
+        table.validate(full=True)
+        pyarrow.table(self.profile.stacks()).validate(full=True)
+        self.assertEqual(pyarrow.schema(self.profile.frames()).names, self.profile.frames().column_names)
+
+    @need("pandas", "pyarrow")
+    def test_pandas_takes_it(self):
+        for table in self.tables():
+            frame = table.to_pandas()
+            self.assertEqual(list(frame.columns), table.column_names)
+            self.assertEqual(len(frame), len(table))
+
+    @need("polars")
+    def test_polars_takes_it(self):
+        import polars
+
+        for table in self.tables():
+            frame = polars.DataFrame(table)
+            self.assertEqual(frame.columns, table.column_names)
+            self.assertEqual(frame.height, len(table))
+
+    @need("duckdb", "pyarrow")
+    def test_duckdb_takes_it(self):
+        import duckdb
+
+        for table in self.tables():
+            rows = duckdb.sql("SELECT count(*) FROM table").fetchone()[0]
+            self.assertEqual(rows, len(table))
+        samples = self.profile.samples
+        query = "SELECT function, count(*) AS n FROM samples GROUP BY function ORDER BY n DESC"
+        self.assertEqual(sum(n for _, n in duckdb.sql(query).fetchall()), len(samples))
+
+    def tables(self):
+        profile = self.profile
+        return [profile.samples, profile.functions(), profile.stacks(), profile.frames(), profile.events, profile.losses]
+
+
+class Recordings(unittest.TestCase):
+    def test_other_threads_are_recorded_and_run_while_a_file_is_read(self):
+        thread = threading.Thread(target=busy, args=(0.5,))
+        with pmuscope.record(frequency=1000) as recording:
+            thread.start()
+            thread.join()
+        self.assertGreater(len(set(recording.profile.samples["tid"])), 0)
+        self.assertIn(thread.native_id, recording.profile.samples["tid"])
+
+    def test_a_file_of_ones_own_stays(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "own.data"
+            with pmuscope.record(path, frequency=1000) as recording:
+                busy(0.2)
+            self.assertEqual(pmuscope.read(path).events.to_dicts(), recording.profile.events.to_dicts())
+
+    def test_a_temporary_file_goes_with_its_recording(self):
+        with pmuscope.record(frequency=1000) as recording:
+            busy(0.1)
+        path, profile = recording.path, recording.profile
+        samples = sum(profile.events["samples"])
+        del recording
+        self.assertFalse(os.path.exists(path))
+        # It was opened once.
+        self.assertEqual(len(profile.samples), samples)
+
+    def test_an_error_in_the_block_is_what_is_raised(self):
+        with self.assertRaises(ZeroDivisionError):
+            with pmuscope.record(frequency=1000) as recording:
+                busy(0.1)
+                1 / 0
+        self.assertGreater(len(recording.profile.samples), 0)
+
+    def test_what_cannot_be_recorded_is_an_error_with_the_programs_words(self):
+        with self.assertRaisesRegex(pmuscope.Error, "no-such-event"):
+            with pmuscope.record(events="no-such-event"):
+                self.fail("it began")
+
+    def test_a_profile_is_there_after_the_block(self):
+        with pmuscope.record(frequency=1000) as recording:
+            with self.assertRaisesRegex(pmuscope.Error, "after the with block"):
+                recording.profile
+        with self.assertRaisesRegex(pmuscope.Error, "made once"):
+            recording.__enter__()
+
+    def test_no_recording_is_an_error_with_the_programs_words(self):
+        with self.assertRaisesRegex(pmuscope.Error, "cannot open"):
+            pmuscope.read("/no/such/file")
+        with self.assertRaisesRegex(pmuscope.Error, "is not a perf.data file"):
+            pmuscope.read(__file__)
+
+
+class RunFiles(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.files = []
+        for name, numbers in [("a", 100_000), ("b", 300_000)]:
+            file = pathlib.Path(folder.name) / f"{name}.json"
+            code = f"sum(i * i for i in range({numbers}))"
+            words = ["stat", "-e", "task-clock,page-faults", "-r", "6", f"--json={file}", "--", sys.executable, "-c", code]
+            done = program(*words)
+            assert done.returncode == 0, done.stderr
+            cls.files.append(file)
+
+    def test_runs_are_one_row_for_each_value(self):
+        rows = pmuscope.runs(*self.files).to_dicts()
+        clock = [row for row in rows if row["metric"] == "task-clock"]
+        self.assertEqual(len(clock), 12)
+        self.assertTrue(all(row["usable"] and row["value"] > 0 for row in clock))
+        self.assertEqual({row["file"] for row in rows}, {str(file) for file in self.files})
+
+    def test_compare_says_what_the_program_says(self):
+        ours = {row["metric"]: row for row in pmuscope.compare(*self.files).to_dicts()}
+        theirs = program("compare", *map(str, self.files), "--json")
+        for row in json.loads(theirs.stdout)["rows"]:
+            pair = row["pairs"][0]
+            self.assertEqual(pair["verdict"], ours[row["metric"]]["verdict"])
+            if pair["ratio"]:
+                self.assertAlmostEqual(pair["ratio"]["value"], ours[row["metric"]]["ratio"])
+        self.assertEqual(ours["task-clock"]["verdict"], "more")
+
+    def test_what_cannot_be_compared(self):
+        with self.assertRaisesRegex(pmuscope.Error, "no column is called"):
+            pmuscope.compare(*self.files, base="c.json")
+        with self.assertRaisesRegex(pmuscope.Error, "unit of work"):
+            pmuscope.compare(*self.files, per=["packet"])
+        with self.assertRaises(pmuscope.Error):
+            pmuscope.runs(__file__)
+
+
+class Regions(unittest.TestCase):
+    def test_the_library_came_along(self):
+        from pmuscope import regions
+
+        counters = regions.setup(["task-clock"])
+        with regions.region("work") as entry:
+            busy(0.05)
+            entry.did(3)
+        report = counters.report({"row": None})
+        self.assertEqual(report["schema"], "pmuscope/region/1")
+
+
+class Names(unittest.TestCase):
+    """Functions of Python have names where Python gives them code: by perf maps since 3.12, by jitdumps since 3.13."""
+
+    SOURCE = (
+        "import time\n"
+        "def name_in_python(seconds):\n"
+        "    end = time.monotonic() + seconds\n"
+        "    while time.monotonic() < end:\n"
+        "        sum(i * i for i in range(1000))\n"
+        "name_in_python(1.0)\n"
+    )
+
+    def functions(self, *flags):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "python.data")
+            words = ["record", "-F", "2000", "-g", "-o", path, "--", sys.executable, *flags, "-c", self.SOURCE]
+            done = program(*words)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return {name for name in pmuscope.read(path).frames()["function"] if name}
+
+    def assert_named(self, *flags):
+        names = self.functions(*flags)
+        if not any("name_in_python" in name for name in names):
+            # Callers are found by frame pointers; what runs within the code that Python makes has its name all the same.
+            self.assertTrue(any(name.startswith("py::") for name in names), sorted(names))
+
+    @unittest.skipUnless(sys.version_info >= (3, 12), "perf maps are made by Python 3.12 and later")
+    def test_by_a_perf_map(self):
+        self.assert_named("-X", "perf")
+
+    @unittest.skipUnless(sys.version_info >= (3, 13), "jitdumps are made by Python 3.13 and later")
+    def test_by_a_jitdump(self):
+        self.assert_named("-X", "perf_jit")
+
+    @unittest.skipUnless(hasattr(sys, "activate_stack_trampoline"), "Python gives its functions code since 3.12")
+    def test_record_turns_it_on_and_off(self):
+        self.assertFalse(sys.is_stack_trampoline_active())
+        with pmuscope.record(frequency=1000, call_graph="fp"):
+            self.assertTrue(sys.is_stack_trampoline_active())
+        self.assertFalse(sys.is_stack_trampoline_active())
+
+
+if __name__ == "__main__":
+    unittest.main()
