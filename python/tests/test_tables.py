@@ -4,6 +4,7 @@ import importlib.util
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -12,6 +13,7 @@ import time
 import unittest
 
 import pmuscope
+from pmuscope import _program
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -32,8 +34,6 @@ def busy(seconds):
 
 def program(*words):
     """Runs the program that came with the package."""
-    from pmuscope import _program
-
     return subprocess.run([_program.find(), *words], capture_output=True, text=True)
 
 
@@ -254,31 +254,52 @@ class Regions(unittest.TestCase):
         self.assertEqual(report["schema"], "pmuscope/region/1")
 
 
+class R(unittest.TestCase):
+    """What docs/python.md has for R."""
+
+    @unittest.skipUnless(shutil.which("Rscript"), "Rscript is not installed")
+    def test_the_recipe_for_csv_runs(self):
+        blocks = (ROOT / "docs/python.md").read_text().split("```r\n")[1:]
+        recipe = blocks[0].split("```")[0]
+        with tempfile.TemporaryDirectory() as folder:
+            with pmuscope.record(os.path.join(folder, "perf.data"), frequency=1000):
+                busy(0.5)
+            path = os.path.dirname(_program.find()) + ":" + os.environ["PATH"]
+            done = subprocess.run(
+                ["Rscript", "-"], input=recipe, cwd=folder, env={**os.environ, "PATH": path}, capture_output=True, text=True
+            )
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("share_low", done.stdout)
+
+
 class Names(unittest.TestCase):
     """Functions of Python have names where Python gives them code: by perf maps since 3.12, by jitdumps since 3.13."""
 
-    SOURCE = (
-        "import time\n"
-        "def name_in_python(seconds):\n"
-        "    end = time.monotonic() + seconds\n"
-        "    while time.monotonic() < end:\n"
-        "        sum(i * i for i in range(1000))\n"
-        "name_in_python(1.0)\n"
-    )
+    # Many calls: where Python was built without frame pointers, a function has samples only while its own code runs.
+    SOURCE = """
+import time
 
-    def functions(self, *flags):
-        with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "python.data")
-            words = ["record", "-F", "2000", "-g", "-o", path, "--", sys.executable, *flags, "-c", self.SOURCE]
-            done = program(*words)
-            self.assertEqual(done.returncode, 0, done.stderr)
-            return {name for name in pmuscope.read(path).frames()["function"] if name}
+def leaf_in_python():
+    return 1
+
+def name_in_python(seconds):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        for _ in range(1000):
+            leaf_in_python()
+
+name_in_python(3.0)
+"""
 
     def assert_named(self, *flags):
-        names = self.functions(*flags)
-        if not any("name_in_python" in name for name in names):
-            # Callers are found by frame pointers; what runs within the code that Python makes has its name all the same.
-            self.assertTrue(any(name.startswith("py::") for name in names), sorted(names))
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "python.data")
+            words = ["record", "-F", "8000", "-g", "-o", path, "--", sys.executable, *flags, "-c", self.SOURCE]
+            done = program(*words)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            names = {name for name in pmuscope.read(path).frames()["function"] if name}
+        found = [name for name in names if name.startswith(("py::leaf_in_python", "py::name_in_python"))]
+        self.assertTrue(found, sorted(name for name in names if name.startswith("py::")))
 
     @unittest.skipUnless(sys.version_info >= (3, 12), "perf maps are made by Python 3.12 and later")
     def test_by_a_perf_map(self):
