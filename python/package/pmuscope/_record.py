@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import select
+import shutil
 import subprocess
 import sys
 import tempfile
 import threading
+import weakref
 from types import TracebackType
 from typing import Sequence
 
@@ -27,8 +29,11 @@ class Recording:
     """
 
     def __init__(self, path: str | os.PathLike[str] | None, flags: Sequence[str], python: bool) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="pmuscope-") if path is None else None
-        self.path = os.fspath(path) if path is not None else os.path.join(self._folder.name, "pmuscope.data")
+        if path is None:
+            folder = tempfile.mkdtemp(prefix="pmuscope-")
+            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+            path = os.path.join(folder, "pmuscope.data")
+        self.path = os.fspath(path)
         self.messages = ""
         self._flags = list(flags)
         self._python = python
