@@ -5,13 +5,13 @@ use pmuscope_profile::views::{CallSite, Direction};
 use pmuscope_report::{Key, Style};
 
 use crate::command::CommandLine;
-use crate::counts::Counts;
 use crate::document_view::DocumentView;
+use crate::flags::{PRINTED, RecordingFlags};
 use crate::neighbors_view::NeighborsView;
-use crate::origin::{Origin, PRINTED};
 use crate::overlay::{Menu, MenuPick, Overlay, Prompt, PromptFor};
 use crate::rows_view::{RowsKind, RowsView};
-use crate::step::Step;
+use crate::seen::SeenCounts;
+use crate::step::FilterStep;
 use crate::subject::{Action, Subject};
 use crate::time_view::TimeView;
 use crate::tree_view::TreeView;
@@ -32,14 +32,14 @@ pub enum After {
     /// Leave, and print the command of what was seen.
     QuitWith(CommandLine),
     /// Run a command and hand in what came of it; one that runs is of no use any more.
-    Run(Job),
+    Run(CommandJob),
     /// Stop the command that runs.
     Cancel,
 }
 
 /// A command to be run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Job {
+pub struct CommandJob {
     /// Which one it is.
     pub number: u64,
     /// The command.
@@ -48,7 +48,7 @@ pub struct Job {
 
 /// One of the views.
 #[derive(Clone)]
-pub(crate) enum View {
+pub(crate) enum OpenView {
     Rows(RowsView),
     Tree(TreeView),
     Neighbors(NeighborsView),
@@ -57,19 +57,19 @@ pub(crate) enum View {
 }
 
 /// Where a reader was.
-struct Before {
-    view: View,
-    steps: Vec<Step>,
+struct FormerView {
+    view: OpenView,
+    steps: Vec<FilterStep>,
 }
 
 /// A profile, looked around in.
 pub struct Browser {
-    pub(crate) counts: Counts,
-    pub(crate) origin: Origin,
+    pub(crate) counts: SeenCounts,
+    pub(crate) origin: RecordingFlags,
     /// What the terminal can show.
     pub(crate) style: Style,
-    pub(crate) view: View,
-    before: Vec<Before>,
+    pub(crate) view: OpenView,
+    before: Vec<FormerView>,
     pub(crate) overlay: Option<Overlay>,
     /// What the last key came to, until the next one.
     pub(crate) message: Option<String>,
@@ -83,18 +83,18 @@ impl Browser {
     #[must_use]
     pub fn new(
         profile: Profile,
-        origin: Origin,
+        origin: RecordingFlags,
         nodes: std::collections::BTreeMap<u32, u32>,
         style: Style,
     ) -> Self {
-        let counts = Counts::new(profile, nodes);
+        let counts = SeenCounts::new(profile, nodes);
         let mut view = RowsView::new(RowsKind::Functions);
         view.count(&counts);
         Self {
             counts,
             origin,
             style,
-            view: View::Rows(view),
+            view: OpenView::Rows(view),
             before: Vec::new(),
             overlay: None,
             message: None,
@@ -127,7 +127,7 @@ impl Browser {
                 None => format!("wrote {file}"),
                 Some(why) => format!("{file} was not written: {why}"),
             });
-        } else if let View::Document(document) = &mut self.view
+        } else if let OpenView::Document(document) = &mut self.view
             && document.is_running()
         {
             document.take(text, failure);
@@ -137,11 +137,11 @@ impl Browser {
     fn view_key(&mut self, key: Key) -> After {
         let counts = &self.counts;
         let is_done = match &mut self.view {
-            View::Rows(view) => view.key(key, counts),
-            View::Tree(view) => view.key(key, counts) || key == Key::Left && view.close(counts),
-            View::Neighbors(view) => view.key(key),
-            View::Time(view) => view.key(key, counts),
-            View::Document(view) => view.key(key),
+            OpenView::Rows(view) => view.key(key, counts),
+            OpenView::Tree(view) => view.key(key, counts) || key == Key::Left && view.close(counts),
+            OpenView::Neighbors(view) => view.key(key),
+            OpenView::Time(view) => view.key(key, counts),
+            OpenView::Document(view) => view.key(key),
         };
         if is_done { After::GoOn } else { self.common_key(key) }
     }
@@ -174,14 +174,14 @@ impl Browser {
     /// Enter on a line.
     fn enter(&mut self) -> After {
         match &mut self.view {
-            View::Time(view) => {
+            OpenView::Time(view) => {
                 if let Some(step) = view.enter(&self.counts) {
                     self.keep(step);
                 }
             }
-            View::Neighbors(view) if !view.is_at_function() => {
+            OpenView::Neighbors(view) if !view.is_at_function() => {
                 if let Some(site) = view.chosen().cloned() {
-                    self.open(View::Neighbors(NeighborsView::new(site)));
+                    self.open(OpenView::Neighbors(NeighborsView::new(site)));
                 }
             }
             _ => self.open_menu(),
@@ -191,11 +191,11 @@ impl Browser {
 
     fn subject(&self) -> Subject {
         match &self.view {
-            View::Rows(view) => view.subject(),
-            View::Tree(view) => view.subject(&self.counts),
-            View::Neighbors(view) => view.subject(),
-            View::Time(view) => view.subject(),
-            View::Document(_) => Subject::default(),
+            OpenView::Rows(view) => view.subject(),
+            OpenView::Tree(view) => view.subject(&self.counts),
+            OpenView::Neighbors(view) => view.subject(),
+            OpenView::Time(view) => view.subject(),
+            OpenView::Document(_) => Subject::default(),
         }
     }
 
@@ -229,7 +229,7 @@ impl Browser {
     }
 
     fn open_neighbors(&mut self, site: CallSite) {
-        self.open(View::Neighbors(NeighborsView::new(site)));
+        self.open(OpenView::Neighbors(NeighborsView::new(site)));
     }
 
     fn annotate(&mut self, function: &str, module: u32) -> After {
@@ -255,49 +255,49 @@ impl Browser {
     }
 
     fn open_document(&mut self, title: &str, command: CommandLine) -> After {
-        self.open(View::Document(DocumentView::new(title, command.clone())));
+        self.open(OpenView::Document(DocumentView::new(title, command.clone())));
         (self.job, self.export) = (self.job + 1, None);
         // Colors of the text are kept.
         let command = command.with(["--color", if self.style.color { "always" } else { "never" }]);
-        After::Run(Job { number: self.job, command })
+        After::Run(CommandJob { number: self.job, command })
     }
 
     fn go_to(&mut self, digit: char) {
         let view = match digit {
-            '1' => View::Rows(RowsView::new(RowsKind::Functions)),
-            '2' => View::Tree(TreeView::new(Direction::Callees)),
-            '3' => View::Tree(TreeView::new(Direction::Callers)),
-            '4' => View::Rows(RowsView::new(RowsKind::Threads)),
-            '5' => View::Rows(RowsView::new(RowsKind::Processes)),
-            '6' => View::Rows(RowsView::new(RowsKind::Comms)),
-            '7' => View::Rows(RowsView::new(RowsKind::Cpus)),
-            '8' => View::Rows(RowsView::new(RowsKind::Dsos)),
-            _ => View::Time(TimeView::new()),
+            '1' => OpenView::Rows(RowsView::new(RowsKind::Functions)),
+            '2' => OpenView::Tree(TreeView::new(Direction::Callees)),
+            '3' => OpenView::Tree(TreeView::new(Direction::Callers)),
+            '4' => OpenView::Rows(RowsView::new(RowsKind::Threads)),
+            '5' => OpenView::Rows(RowsView::new(RowsKind::Processes)),
+            '6' => OpenView::Rows(RowsView::new(RowsKind::Comms)),
+            '7' => OpenView::Rows(RowsView::new(RowsKind::Cpus)),
+            '8' => OpenView::Rows(RowsView::new(RowsKind::Dsos)),
+            _ => OpenView::Time(TimeView::new()),
         };
         self.open(view);
     }
 
     /// Shows a view; the one before is gone back to.
-    fn open(&mut self, mut view: View) {
+    fn open(&mut self, mut view: OpenView) {
         count(&mut view, &self.counts);
         let view = std::mem::replace(&mut self.view, view);
         self.remember(view);
     }
 
-    fn remember(&mut self, view: View) {
+    fn remember(&mut self, view: OpenView) {
         if self.before.len() == MOST_BEFORE {
             self.before.remove(0);
         }
-        self.before.push(Before { view, steps: self.counts.steps().to_vec() });
+        self.before.push(FormerView { view, steps: self.counts.steps().to_vec() });
     }
 
     /// One filter more.
-    fn keep(&mut self, step: Step) {
+    fn keep(&mut self, step: FilterStep) {
         if self.counts.steps().contains(&step) {
             self.message = Some("that filter is set already".into());
             return;
         }
-        if matches!(self.view, View::Document(_)) {
+        if matches!(self.view, OpenView::Document(_)) {
             self.message = Some(NOT_IN_TEXT.into());
             return;
         }
@@ -309,13 +309,13 @@ impl Browser {
 
     fn keep_kernel(&mut self) {
         let kernel = self.counts.modules().iter().find(|module| module.path == "[kernel.kallsyms]");
-        match kernel.map(|module| Step::Dso(module.path.clone())) {
+        match kernel.map(|module| FilterStep::Dso(module.path.clone())) {
             Some(step) => self.keep(step),
             None => self.message = Some("the recording has no samples in the kernel".into()),
         }
     }
 
-    fn set_steps(&mut self, steps: Vec<Step>) {
+    fn set_steps(&mut self, steps: Vec<FilterStep>) {
         self.counts.set_steps(steps);
         count(&mut self.view, &self.counts);
         if self.counts.left().0 == 0 {
@@ -324,7 +324,7 @@ impl Browser {
     }
 
     fn drop_steps(&mut self, number: usize) {
-        if matches!(self.view, View::Document(_)) {
+        if matches!(self.view, OpenView::Document(_)) {
             self.message = Some(NOT_IN_TEXT.into());
             return;
         }
@@ -338,14 +338,14 @@ impl Browser {
     }
 
     fn back(&mut self) -> After {
-        if let View::Time(view) = &mut self.view
+        if let OpenView::Time(view) = &mut self.view
             && view.forget_mark()
         {
             return After::GoOn;
         }
-        let was_running = matches!(&self.view, View::Document(view) if view.is_running());
+        let was_running = matches!(&self.view, OpenView::Document(view) if view.is_running());
         match self.before.pop() {
-            Some(Before { view, steps }) => {
+            Some(FormerView { view, steps }) => {
                 self.view = view;
                 if steps != self.counts.steps() {
                     self.counts.set_steps(steps);
@@ -365,8 +365,8 @@ impl Browser {
     fn ask(&mut self, what: PromptFor) {
         let text = match (what, &self.view) {
             (PromptFor::Export, _) => self.export_name(),
-            (PromptFor::Filter, View::Rows(view)) => view.filter().to_owned(),
-            (PromptFor::Filter, View::Document(view)) => view.filter().to_owned(),
+            (PromptFor::Filter, OpenView::Rows(view)) => view.filter().to_owned(),
+            (PromptFor::Filter, OpenView::Document(view)) => view.filter().to_owned(),
             (PromptFor::Filter, _) => {
                 self.message = Some("this view has no filter by text".into());
                 return;
@@ -378,10 +378,10 @@ impl Browser {
     /// A name whose ending is a form that the view has.
     fn export_name(&self) -> String {
         match &self.view {
-            View::Rows(_) => "rows.csv".into(),
-            View::Tree(_) | View::Neighbors(_) => "calls.txt".into(),
-            View::Time(_) => "profile.html".into(),
-            View::Document(_) => "report.txt".into(),
+            OpenView::Rows(_) => "rows.csv".into(),
+            OpenView::Tree(_) | OpenView::Neighbors(_) => "calls.txt".into(),
+            OpenView::Time(_) => "profile.html".into(),
+            OpenView::Document(_) => "report.txt".into(),
         }
     }
 
@@ -393,7 +393,7 @@ impl Browser {
                 After::GoOn
             }
             MenuPick::Act(action) => self.act(action),
-            MenuPick::View(digit) => {
+            MenuPick::OpenView(digit) => {
                 self.go_to(digit);
                 After::GoOn
             }
@@ -412,7 +412,7 @@ impl Browser {
             }
             Key::Enter if is_filter => {
                 let text = prompt.text.clone();
-                if let View::Document(view) = &mut self.view {
+                if let OpenView::Document(view) = &mut self.view {
                     view.search(&text);
                 }
                 return After::GoOn;
@@ -430,8 +430,8 @@ impl Browser {
 
     fn set_filter(&mut self, text: &str) {
         match &mut self.view {
-            View::Rows(view) => view.set_filter(text, &self.counts),
-            View::Document(view) => view.search(text),
+            OpenView::Rows(view) => view.set_filter(text, &self.counts),
+            OpenView::Document(view) => view.search(text),
             _ => {}
         }
     }
@@ -442,13 +442,13 @@ impl Browser {
         }
         let command = match &self.view {
             // A page has time for itself; its command says -o already.
-            View::Time(_) => self.report(),
+            OpenView::Time(_) => self.report(),
             _ => self.command(),
         };
         let command = command.with(["-o".to_owned(), file.clone()]);
         self.message = Some(format!("writing {file} …"));
         (self.job, self.export) = (self.job + 1, Some(file));
-        After::Run(Job { number: self.job, command })
+        After::Run(CommandJob { number: self.job, command })
     }
 
     /// `report` of what the filters leave, of the event that is shown where there are several.
@@ -464,22 +464,22 @@ impl Browser {
     pub(crate) fn command(&self) -> CommandLine {
         let report = self.report();
         match &self.view {
-            View::Rows(view) => view.command(report),
-            View::Tree(view) => view.command(report),
-            View::Neighbors(view) => view.command(report),
-            View::Time(_) => report.with(["-o", "profile.html"]),
-            View::Document(view) => view.command(),
+            OpenView::Rows(view) => view.command(report),
+            OpenView::Tree(view) => view.command(report),
+            OpenView::Neighbors(view) => view.command(report),
+            OpenView::Time(_) => report.with(["-o", "profile.html"]),
+            OpenView::Document(view) => view.command(),
         }
     }
 }
 
 /// Makes what a view shows anew.
-fn count(view: &mut View, counts: &Counts) {
+fn count(view: &mut OpenView, counts: &SeenCounts) {
     match view {
-        View::Rows(view) => view.count(counts),
-        View::Tree(view) => view.count(counts),
-        View::Neighbors(view) => view.count(counts),
-        View::Time(view) => view.count(counts),
-        View::Document(_) => {}
+        OpenView::Rows(view) => view.count(counts),
+        OpenView::Tree(view) => view.count(counts),
+        OpenView::Neighbors(view) => view.count(counts),
+        OpenView::Time(view) => view.count(counts),
+        OpenView::Document(_) => {}
     }
 }

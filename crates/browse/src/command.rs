@@ -2,7 +2,7 @@
 
 use pmuscope_profile::aggregate::Timeline;
 
-use crate::step::Step;
+use crate::step::FilterStep;
 
 /// A command line without the program: `report -i perf.data --tid 7`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,7 +25,7 @@ impl CommandLine {
 
     /// With the flags of steps. A flag that takes one value has the last one that was set; of spans of time that is their
     /// common part, which `spans` has.
-    pub(crate) fn with_steps(self, steps: &[Step], time: &Timeline) -> Self {
+    pub(crate) fn with_steps(self, steps: &[FilterStep], time: &Timeline) -> Self {
         let mut flags: Vec<(&'static str, String)> = Vec::new();
         for step in merged(steps) {
             flags.push(step.flag(time));
@@ -42,12 +42,12 @@ impl CommandLine {
 }
 
 /// Steps with all spans of time as one.
-fn merged(steps: &[Step]) -> Vec<Step> {
-    let mut out: Vec<Step> = Vec::new();
+fn merged(steps: &[FilterStep]) -> Vec<FilterStep> {
+    let mut out: Vec<FilterStep> = Vec::new();
     for step in steps {
-        if let Step::Blocks(span) = step
-            && let Some(Step::Blocks(before)) =
-                out.iter_mut().find(|step| matches!(step, Step::Blocks(_)))
+        if let FilterStep::Blocks(span) = step
+            && let Some(FilterStep::Blocks(before)) =
+                out.iter_mut().find(|step| matches!(step, FilterStep::Blocks(_)))
         {
             *before = before.start.max(span.start)..before.end.min(span.end);
             continue;
@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn spans_of_time_become_their_common_part() {
         let time = Timeline { start: 0, block_ns: 1_000_000_000, blocks: 10 };
-        let steps = [Step::Blocks(1..8), Step::Thread(7), Step::Blocks(3..9)];
+        let steps = [FilterStep::Blocks(1..8), FilterStep::Thread(7), FilterStep::Blocks(3..9)];
         let line = CommandLine::new(&["report"]).with_steps(&steps, &time);
         assert_eq!(line.shell(), "pmuscope report --time 3.000000000,7.999999999 --tid 7");
     }

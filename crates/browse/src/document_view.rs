@@ -5,8 +5,8 @@ use std::ops::Range;
 use pmuscope_report::Key;
 
 use crate::command::CommandLine;
-use crate::list::List;
-use crate::sgr::{Piece, pieces};
+use crate::list::ListPosition;
+use crate::sgr::{StyledPiece, pieces};
 
 /// Columns that a key moves sideways.
 const SIDEWAYS: usize = 8;
@@ -15,7 +15,7 @@ const MOST_LINES: usize = 200_000;
 
 /// How far the command is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum State {
+enum CommandState {
     Runs,
     Ended,
     Failed(String),
@@ -26,10 +26,10 @@ enum State {
 pub(crate) struct DocumentView {
     title: String,
     command: CommandLine,
-    state: State,
-    lines: Vec<Vec<Piece>>,
+    state: CommandState,
+    lines: Vec<Vec<StyledPiece>>,
     left_out: usize,
-    list: List,
+    list: ListPosition,
     column: usize,
     search: String,
 }
@@ -39,10 +39,10 @@ impl DocumentView {
         Self {
             title: title.to_owned(),
             command,
-            state: State::Runs,
+            state: CommandState::Runs,
             lines: Vec::new(),
             left_out: 0,
-            list: List::default(),
+            list: ListPosition::default(),
             column: 0,
             search: String::new(),
         }
@@ -53,11 +53,11 @@ impl DocumentView {
         let all = text.lines();
         self.lines = all.clone().take(MOST_LINES).map(pieces).collect();
         self.left_out = all.skip(MOST_LINES).count();
-        self.state = failure.map_or(State::Ended, State::Failed);
+        self.state = failure.map_or(CommandState::Ended, CommandState::Failed);
     }
 
     pub(crate) fn is_running(&self) -> bool {
-        self.state == State::Runs
+        self.state == CommandState::Runs
     }
 
     pub(crate) fn command(&self) -> CommandLine {
@@ -67,9 +67,9 @@ impl DocumentView {
     pub(crate) fn state(&self) -> String {
         let mut out = self.title.clone();
         match &self.state {
-            State::Runs => out += ", running …",
-            State::Ended => {}
-            State::Failed(_) => out += ", failed",
+            CommandState::Runs => out += ", running …",
+            CommandState::Ended => {}
+            CommandState::Failed(_) => out += ", failed",
         }
         if self.left_out > 0 {
             out += &format!(", {} further lines left out", self.left_out);
@@ -80,7 +80,7 @@ impl DocumentView {
     /// What went wrong, to be shown above the lines.
     pub(crate) fn failure(&self) -> Option<&str> {
         match &self.state {
-            State::Failed(why) => Some(why),
+            CommandState::Failed(why) => Some(why),
             _ => None,
         }
     }
@@ -131,7 +131,7 @@ impl DocumentView {
     }
 
     /// The lines that are seen.
-    pub(crate) fn seen(&mut self, height: usize) -> (&[Vec<Piece>], usize) {
+    pub(crate) fn seen(&mut self, height: usize) -> (&[Vec<StyledPiece>], usize) {
         let seen: Range<usize> = self.list.scrolled(self.lines.len(), height);
         (&self.lines[seen], self.column)
     }

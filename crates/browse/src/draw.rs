@@ -18,7 +18,7 @@ use ratatui_core::layout::Rect;
 use ratatui_core::style::{Modifier, Style as CellStyle};
 use ratatui_core::terminal::Frame;
 
-use crate::browser::{Browser, View};
+use crate::browser::{Browser, OpenView};
 use crate::keys;
 use crate::overlay::{Menu, Overlay};
 use crate::sgr::pieces;
@@ -131,11 +131,11 @@ impl Browser {
     /// The view, and where in it the reader is.
     fn state(&self) -> String {
         let (state, (at, all), filter) = match &self.view {
-            View::Rows(view) => (view.state(), view.position(), view.filter()),
-            View::Tree(view) => (view.state(), view.position(), ""),
-            View::Neighbors(view) => (view.state(&self.counts), view.position(), ""),
-            View::Time(view) => (view.state(&self.counts), view.position(), ""),
-            View::Document(view) => {
+            OpenView::Rows(view) => (view.state(), view.position(), view.filter()),
+            OpenView::Tree(view) => (view.state(), view.position(), ""),
+            OpenView::Neighbors(view) => (view.state(&self.counts), view.position(), ""),
+            OpenView::Time(view) => (view.state(&self.counts), view.position(), ""),
+            OpenView::Document(view) => {
                 (escape(&view.state()).into_owned(), view.position(), view.filter())
             }
         };
@@ -154,10 +154,10 @@ impl Browser {
     fn view(&mut self, canvas: &mut Canvas<'_>) {
         let (room, style) = (canvas.room(), canvas.style);
         match &mut self.view {
-            View::Rows(view) => draw_table(canvas, view.lines(&self.counts, room, &style)),
-            View::Tree(view) => draw_table(canvas, view.lines(&self.counts, room, &style)),
-            View::Neighbors(view) => draw_table(canvas, view.lines(&self.counts, room, &style)),
-            View::Time(view) => {
+            OpenView::Rows(view) => draw_table(canvas, view.lines(&self.counts, room, &style)),
+            OpenView::Tree(view) => draw_table(canvas, view.lines(&self.counts, room, &style)),
+            OpenView::Neighbors(view) => draw_table(canvas, view.lines(&self.counts, room, &style)),
+            OpenView::Time(view) => {
                 let drawn = view.lines(&self.counts, room, &style);
                 for (at, line) in drawn.lines.iter().enumerate() {
                     let style = if drawn.chosen == Some(at) { BOLD } else { CellStyle::new() };
@@ -173,7 +173,7 @@ impl Browser {
                     }
                 }
             }
-            View::Document(view) => {
+            OpenView::Document(view) => {
                 if let Some(why) = view.failure() {
                     for line in wrap(&escape(why), style.width, 0).lines() {
                         canvas.line(line, BOLD);
@@ -211,8 +211,8 @@ impl Browser {
             Some(message) => canvas.put(y, 0, &escape(message), BOLD),
             None => {
                 let keys = match &self.view {
-                    View::Time(_) => keys::TIME_LINE,
-                    View::Document(_) => keys::TEXT_LINE,
+                    OpenView::Time(_) => keys::TIME_LINE,
+                    OpenView::Document(_) => keys::TEXT_LINE,
                     _ => keys::LINE,
                 };
                 canvas.put(y, 0, keys, DIM);

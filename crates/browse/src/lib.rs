@@ -2,9 +2,9 @@
 //! terminal and runs no command: keys come in, drawings go out, and a command that is to be run is asked for.
 //!
 //! ```text
-//!  Profile ─► Counts ──────────► RowsView, TreeView, NeighborsView, TimeView ─┐
+//!  Profile ─► SeenCounts ──────────► RowsView, TreeView, NeighborsView, TimeView ─┐
 //!               ▲  steps: filters, counted anew from what was read            ├─► draw
-//!  Key ─► Browser ─► After::Run(Job) ─► a command, run by the caller          │
+//!  Key ─► Browser ─► After::Run(CommandJob) ─► a command, run by the caller          │
 //!               ▲                          └─► its text ─► DocumentView ──────┘
 //!               └── take(text)
 //! ```
@@ -16,21 +16,21 @@
 
 mod browser;
 mod command;
-mod counts;
 mod document_view;
 mod draw;
+mod flags;
 mod keys;
 mod list;
 mod neighbors_view;
-mod origin;
 mod overlay;
 mod rows_view;
+mod seen;
 mod sgr;
 mod step;
 mod subject;
 mod time_view;
 mod tree_view;
 
-pub use browser::{After, Browser, Job};
+pub use browser::{After, Browser, CommandJob};
 pub use command::CommandLine;
-pub use origin::Origin;
+pub use flags::RecordingFlags;

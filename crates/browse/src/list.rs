@@ -6,7 +6,7 @@ use pmuscope_report::Key;
 
 /// Where a reader is in a list.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct List {
+pub(crate) struct ListPosition {
     /// The chosen line.
     pub(crate) at: usize,
     /// The first line that is seen.
@@ -15,7 +15,7 @@ pub(crate) struct List {
     page: usize,
 }
 
-impl List {
+impl ListPosition {
     /// Moves as a key says; whether it is a key that moves.
     pub(crate) fn moves(&mut self, key: Key, lines: usize) -> bool {
         let (last, page) = (lines.saturating_sub(1), self.page.max(1));
@@ -58,7 +58,7 @@ mod tests {
 
     #[test]
     fn the_chosen_line_is_always_seen() {
-        let mut list = List::default();
+        let mut list = ListPosition::default();
         let keys =
             [Key::End, Key::Up, Key::PageUp, Key::Home, Key::Down, Key::PageDown, Key::PageDown];
         for (lines, page) in [(100, 7), (3, 7), (0, 7), (1, 1), (100, 0)] {

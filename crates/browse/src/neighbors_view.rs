@@ -5,8 +5,8 @@ use pmuscope_report::number::{count, percent};
 use pmuscope_report::{Cell, Column, Key, Paint, Style, Table, TableLines, place_text};
 
 use crate::command::CommandLine;
-use crate::counts::Counts;
-use crate::list::List;
+use crate::list::ListPosition;
+use crate::seen::SeenCounts;
 use crate::subject::Subject;
 
 /// Columns that names get at least.
@@ -25,16 +25,16 @@ enum Line {
 pub(crate) struct NeighborsView {
     site: CallSite,
     lines: Vec<Line>,
-    list: List,
+    list: ListPosition,
     all: u64,
 }
 
 impl NeighborsView {
     pub(crate) fn new(site: CallSite) -> Self {
-        Self { site, lines: Vec::new(), list: List::default(), all: 0 }
+        Self { site, lines: Vec::new(), list: ListPosition::default(), all: 0 }
     }
 
-    pub(crate) fn count(&mut self, counts: &Counts) {
+    pub(crate) fn count(&mut self, counts: &SeenCounts) {
         self.lines.clear();
         self.all = counts.left().1;
         let Some(event) = counts.event() else { return };
@@ -68,7 +68,7 @@ impl NeighborsView {
         self.chosen().map(Subject::of_site).unwrap_or_default()
     }
 
-    pub(crate) fn state(&self, counts: &Counts) -> String {
+    pub(crate) fn state(&self, counts: &SeenCounts) -> String {
         format!("callers and callees of {}", place_text(&self.site, counts.modules()))
     }
 
@@ -78,7 +78,7 @@ impl NeighborsView {
 
     pub(crate) fn lines(
         &mut self,
-        counts: &Counts,
+        counts: &SeenCounts,
         height: usize,
         style: &Style,
     ) -> (TableLines, usize) {

@@ -2,8 +2,8 @@
 
 use pmuscope_report::Key;
 
-use crate::list::List;
-use crate::origin::PRINTED;
+use crate::flags::PRINTED;
+use crate::list::ListPosition;
 use crate::subject::{Action, Choice};
 
 /// Characters that can be typed: more than any name is looked for by.
@@ -69,10 +69,10 @@ impl Prompt {
 }
 
 /// An entry of a menu.
-enum Entry {
+enum MenuEntry {
     Choice(Choice),
     /// A view of what was counted.
-    View(char, &'static str),
+    OpenView(char, &'static str),
     /// A view that a command prints.
     Print(char, &'static str),
 }
@@ -82,29 +82,33 @@ pub(crate) enum MenuPick {
     Close,
     Stay,
     Act(Action),
-    View(char),
+    OpenView(char),
     Print(char),
 }
 
 /// A menu.
 pub(crate) struct Menu {
     pub(crate) title: &'static str,
-    entries: Vec<Entry>,
-    list: List,
+    entries: Vec<MenuEntry>,
+    list: ListPosition,
 }
 
 impl Menu {
     /// What can be done with a line.
     pub(crate) fn of_line(choices: Vec<Choice>) -> Self {
-        let entries = choices.into_iter().map(Entry::Choice).collect();
-        Self { title: "this line", entries, list: List::default() }
+        let entries = choices.into_iter().map(MenuEntry::Choice).collect();
+        Self { title: "this line", entries, list: ListPosition::default() }
     }
 
     /// All views.
     pub(crate) fn of_views() -> Self {
-        let views = VIEWS.iter().map(|&(key, title)| Entry::View(key, title));
-        let printed = PRINTED.iter().map(|view| Entry::Print(view.key, view.title));
-        Self { title: "views", entries: views.chain(printed).collect(), list: List::default() }
+        let views = VIEWS.iter().map(|&(key, title)| MenuEntry::OpenView(key, title));
+        let printed = PRINTED.iter().map(|view| MenuEntry::Print(view.key, view.title));
+        Self {
+            title: "views",
+            entries: views.chain(printed).collect(),
+            list: ListPosition::default(),
+        }
     }
 
     pub(crate) fn key(&mut self, key: Key) -> MenuPick {
@@ -115,7 +119,7 @@ impl Menu {
         }
         match key {
             Key::Enter | Key::Right => {
-                self.entries.get(self.list.at).map_or(MenuPick::Close, Entry::pick)
+                self.entries.get(self.list.at).map_or(MenuPick::Close, MenuEntry::pick)
             }
             Key::Escape | Key::Left | Key::Char(_) => MenuPick::Close,
             key => {
@@ -129,7 +133,7 @@ impl Menu {
     pub(crate) fn lines(&mut self, height: usize) -> (Vec<String>, usize) {
         let seen = self.list.seen(self.entries.len(), height);
         let chosen = self.list.at - seen.start.min(self.list.at);
-        let line = |entry: &Entry| format!("{}  {}", entry.key(), entry.text());
+        let line = |entry: &MenuEntry| format!("{}  {}", entry.key(), entry.text());
         (self.entries[seen].iter().map(line).collect(), chosen)
     }
 
@@ -138,25 +142,25 @@ impl Menu {
     }
 }
 
-impl Entry {
+impl MenuEntry {
     fn key(&self) -> char {
         match self {
             Self::Choice(choice) => choice.key,
-            Self::View(key, _) | Self::Print(key, _) => *key,
+            Self::OpenView(key, _) | Self::Print(key, _) => *key,
         }
     }
 
     fn text(&self) -> &str {
         match self {
             Self::Choice(choice) => &choice.text,
-            Self::View(_, title) | Self::Print(_, title) => title,
+            Self::OpenView(_, title) | Self::Print(_, title) => title,
         }
     }
 
     fn pick(&self) -> MenuPick {
         match self {
             Self::Choice(choice) => MenuPick::Act(choice.action.clone()),
-            Self::View(key, _) => MenuPick::View(*key),
+            Self::OpenView(key, _) => MenuPick::OpenView(*key),
             Self::Print(key, _) => MenuPick::Print(*key),
         }
     }

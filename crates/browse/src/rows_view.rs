@@ -6,8 +6,8 @@ use pmuscope_profile::views::{Dimension, Key as RowKey, Row};
 use pmuscope_report::{Key, RowsBy, Style, TableLines, rows_lines};
 
 use crate::command::CommandLine;
-use crate::counts::Counts;
-use crate::list::List;
+use crate::list::ListPosition;
+use crate::seen::SeenCounts;
 use crate::subject::Subject;
 
 /// Rows that have an interval: some 100 µs each, and nobody scrolls further to see one.
@@ -76,7 +76,7 @@ pub(crate) struct RowsView {
     sort: Sort,
     reversed: bool,
     filter: String,
-    list: List,
+    list: ListPosition,
     /// Those that the filter leaves, sorted.
     rows: Vec<Row>,
     /// All of them.
@@ -85,18 +85,18 @@ pub(crate) struct RowsView {
 
 impl RowsView {
     pub(crate) fn new(kind: RowsKind) -> Self {
-        let (list, rows, all) = (List::default(), Vec::new(), Vec::new());
+        let (list, rows, all) = (ListPosition::default(), Vec::new(), Vec::new());
         Self { kind, sort: Sort::Own, reversed: false, filter: String::new(), list, rows, all }
     }
 
-    /// Counts anew; the chosen row stays where it is there.
-    pub(crate) fn count(&mut self, counts: &Counts) {
+    /// SeenCounts anew; the chosen row stays where it is there.
+    pub(crate) fn count(&mut self, counts: &SeenCounts) {
         self.all = counts.rows(self.kind.dimensions(), INTERVALS);
         self.arrange(counts);
     }
 
     /// Sorts and filters.
-    fn arrange(&mut self, counts: &Counts) {
+    fn arrange(&mut self, counts: &SeenCounts) {
         let chosen = self.rows.get(self.list.at).map(|row| row.keys.clone());
         let wanted = self.filter.to_lowercase();
         let holds = |row: &&Row| row.keys.iter().any(|key| holds(key, counts, &wanted));
@@ -111,7 +111,7 @@ impl RowsView {
     }
 
     /// The filter that is typed.
-    pub(crate) fn set_filter(&mut self, filter: &str, counts: &Counts) {
+    pub(crate) fn set_filter(&mut self, filter: &str, counts: &SeenCounts) {
         filter.clone_into(&mut self.filter);
         self.arrange(counts);
         self.list.at = 0;
@@ -122,7 +122,7 @@ impl RowsView {
     }
 
     /// Whether the key was one of the table's.
-    pub(crate) fn key(&mut self, key: Key, counts: &Counts) -> bool {
+    pub(crate) fn key(&mut self, key: Key, counts: &SeenCounts) -> bool {
         match key {
             Key::Char('s') => self.sort_by_next(counts, 1),
             Key::Char('S') => self.sort_by_next(counts, usize::MAX),
@@ -136,11 +136,11 @@ impl RowsView {
     }
 
     /// Whether a row can have more below it than in it: a thread has not, a function has what it calls.
-    fn has_totals(&self, counts: &Counts) -> bool {
+    fn has_totals(&self, counts: &SeenCounts) -> bool {
         counts.has_calls() && self.kind.dimensions().iter().any(|dimension| dimension.is_place())
     }
 
-    fn sorts(&self, counts: &Counts) -> Vec<Sort> {
+    fn sorts(&self, counts: &SeenCounts) -> Vec<Sort> {
         let mut all = vec![Sort::Own, Sort::Interval];
         all.extend(self.has_totals(counts).then_some(Sort::Total));
         all.push(Sort::Samples);
@@ -148,7 +148,7 @@ impl RowsView {
         all
     }
 
-    fn sort_by_next(&mut self, counts: &Counts, step: usize) {
+    fn sort_by_next(&mut self, counts: &SeenCounts, step: usize) {
         let all = self.sorts(counts);
         let at = all.iter().position(|sort| *sort == self.sort).unwrap_or(0);
         self.sort = all[at.wrapping_add(step).wrapping_add(all.len()) % all.len()];
@@ -188,7 +188,7 @@ impl RowsView {
     /// The lines that are seen, and which of them is chosen.
     pub(crate) fn lines(
         &mut self,
-        counts: &Counts,
+        counts: &SeenCounts,
         height: usize,
         style: &Style,
     ) -> (TableLines, usize) {
@@ -227,7 +227,7 @@ fn compare(sort: Sort, a: &Row, b: &Row) -> Ordering {
 }
 
 /// Whether what is shown for a key holds a text, in lower case.
-fn holds(key: &RowKey, counts: &Counts, wanted: &str) -> bool {
+fn holds(key: &RowKey, counts: &SeenCounts, wanted: &str) -> bool {
     let holds = |text: &str| text.to_lowercase().contains(wanted);
     match key {
         RowKey::Name(name) => holds(name),

@@ -3,10 +3,10 @@
 use ratatui_core::style::{Color, Modifier, Style};
 
 /// A piece of a line in one style.
-pub(crate) type Piece = (String, Style);
+pub(crate) type StyledPiece = (String, Style);
 
 /// The pieces of a line. Sequences that are no style are left out, so that nothing that was printed acts on the terminal.
-pub(crate) fn pieces(line: &str) -> Vec<Piece> {
+pub(crate) fn pieces(line: &str) -> Vec<StyledPiece> {
     let (mut out, mut style, mut text) = (Vec::new(), Style::new(), String::new());
     let mut rest = line.chars();
     while let Some(c) = rest.next() {

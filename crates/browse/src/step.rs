@@ -9,7 +9,7 @@ use pmuscope_report::number::fixed;
 
 /// A filter. All that are set hold together.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum FilterStep {
     Process(i64),
     Thread(i64),
     Comm(Arc<str>),
@@ -25,7 +25,7 @@ pub(crate) enum Step {
     Blocks(Range<u32>),
 }
 
-impl Step {
+impl FilterStep {
     /// Whether it is by the name of a DSO or function.
     pub(crate) fn is_by_name(&self) -> bool {
         matches!(self, Self::Dso(_) | Self::Function(_) | Self::Through(_))
@@ -96,7 +96,7 @@ pub(crate) fn decimals(time: &Timeline) -> usize {
 pub(crate) fn narrow(
     profile: &Profile,
     all: &CellCounts,
-    steps: &[Step],
+    steps: &[FilterStep],
     node_of: &dyn Fn(u32) -> Option<u32>,
 ) -> CellCounts {
     let counts = &profile.aggregate;
@@ -109,26 +109,26 @@ pub(crate) fn narrow(
             tasks.iter_mut().zip(&counts.tasks).for_each(|(kept, task)| *kept &= keeps(task));
         };
         match step {
-            Step::Process(pid) => keep_tasks(&|task| task.pid.map(i64::from) == Some(*pid)),
-            Step::Thread(tid) => keep_tasks(&|task| task.tid.map(i64::from) == Some(*tid)),
-            Step::Comm(name) => keep_tasks(&|task| task.command == *name),
-            Step::Cpu(cpu) => cpus.push((false, *cpu)),
-            Step::Node(node) => cpus.push((true, *node)),
-            Step::Dso(path) => {
+            FilterStep::Process(pid) => keep_tasks(&|task| task.pid.map(i64::from) == Some(*pid)),
+            FilterStep::Thread(tid) => keep_tasks(&|task| task.tid.map(i64::from) == Some(*tid)),
+            FilterStep::Comm(name) => keep_tasks(&|task| task.command == *name),
+            FilterStep::Cpu(cpu) => cpus.push((false, *cpu)),
+            FilterStep::Node(node) => cpus.push((true, *node)),
+            FilterStep::Dso(path) => {
                 let is_it: Vec<bool> =
                     profile.modules.iter().map(|one| one.is_called(path)).collect();
                 let is_in = |module: u32| is_it.get(module as usize).copied().unwrap_or(false);
                 stacks.push(counts.stacks_in(&|frame| is_in(frame.module)));
             }
-            Step::Function(name) => {
-                stacks.push(counts.stacks_in_function(&is_called(counts, name)))
+            FilterStep::Function(name) => {
+                stacks.push(counts.stacks_in_function(&is_called(counts, name)));
             }
-            Step::Through(name) => {
+            FilterStep::Through(name) => {
                 let is_it = is_called(counts, name);
                 let has = |function: Option<u32>| function.is_some_and(|at| is_it[at as usize]);
                 stacks.push(counts.stacks_through(&|frame| has(frame.function)));
             }
-            Step::Blocks(span) => {
+            FilterStep::Blocks(span) => {
                 let before = blocks.unwrap_or(0..u32::MAX);
                 blocks = Some(before.start.max(span.start)..before.end.min(span.end));
             }
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn blocks_are_a_range_of_times_that_has_both_ends() {
-        let step = Step::Blocks(1..3);
+        let step = FilterStep::Blocks(1..3);
         assert_eq!(step.flag(&TIME), ("--time", "2.001048575,2.003145726".into()));
         assert_eq!(step.label(&TIME), "time 0.001-0.003 s");
     }
@@ -169,8 +169,11 @@ mod tests {
     #[test]
     fn names_are_asked_for_as_a_whole() {
         let name: Arc<str> = "parse".into();
-        assert_eq!(Step::Through(Arc::clone(&name)).flag(&TIME), ("--focus", "=parse".into()));
-        assert_eq!(Step::Function(name).flag(&TIME), ("--symbol-filter", "=parse".into()));
-        assert_eq!(Step::Dso("/lib/libc.so.6".into()).label(&TIME), "DSO libc.so.6");
+        assert_eq!(
+            FilterStep::Through(Arc::clone(&name)).flag(&TIME),
+            ("--focus", "=parse".into())
+        );
+        assert_eq!(FilterStep::Function(name).flag(&TIME), ("--symbol-filter", "=parse".into()));
+        assert_eq!(FilterStep::Dso("/lib/libc.so.6".into()).label(&TIME), "DSO libc.so.6");
     }
 }

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use pmuscope_profile::ModuleSummary;
 use pmuscope_profile::views::{CallSite, Dimension, Key as RowKey};
 
-use crate::step::Step;
+use pmuscope_report::place_text;
+
+use crate::step::FilterStep;
 
 /// What a line names. What it does not name is `None`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -18,13 +20,15 @@ pub(crate) struct Subject {
     /// Index of the module.
     pub(crate) module: Option<u32>,
     pub(crate) function: Option<Arc<str>>,
+    /// It is a function, if perhaps one without a name.
+    pub(crate) is_code: bool,
 }
 
 /// What can be done with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Action {
     /// A filter more.
-    Keep(Step),
+    Keep(FilterStep),
     /// The code of a function in a module.
     Annotate(Arc<str>, u32),
     /// Who calls a function, and what it calls.
@@ -42,7 +46,8 @@ pub(crate) struct Choice {
 impl Subject {
     /// Of a row by some dimensions.
     pub(crate) fn of_row(by: &[Dimension], keys: &[RowKey]) -> Self {
-        let mut out = Self::default();
+        let is_code = by.contains(&Dimension::Function) && by.contains(&Dimension::Module);
+        let mut out = Self { is_code, ..Self::default() };
         for (dimension, key) in by.iter().zip(keys) {
             match (dimension, key) {
                 (Dimension::Command, RowKey::Name(name)) => out.comm = Some(Arc::clone(name)),
@@ -60,7 +65,12 @@ impl Subject {
 
     /// Of a function.
     pub(crate) fn of_site(site: &CallSite) -> Self {
-        Self { module: Some(site.module), function: site.function.clone(), ..Self::default() }
+        Self {
+            module: Some(site.module),
+            function: site.function.clone(),
+            is_code: true,
+            ..Self::default()
+        }
     }
 
     /// All that can be done, in the order of the menu. perf's keys: `a`, `d`, `t`.
@@ -68,40 +78,43 @@ impl Subject {
         let mut out = Vec::new();
         let mut add = |key, text: String, action| out.push(Choice { key, text, action });
         if let (Some(name), Some(module)) = (&self.function, self.module) {
-            let site = CallSite { function: Some(Arc::clone(name)), module };
             add('a', format!("annotate {name}"), Action::Annotate(Arc::clone(name), module));
+        }
+        if let Some(module) = self.module.filter(|_| self.is_code) {
+            let site = CallSite { function: self.function.clone(), module };
+            let name = place_text(&site, modules);
             add('n', format!("callers and callees of {name}"), Action::Neighbors(site));
         }
         if let Some(name) = &self.function {
-            let through = Step::Through(Arc::clone(name));
+            let through = FilterStep::Through(Arc::clone(name));
             add('x', format!("keep call stacks through {name}"), Action::Keep(through));
-            let within = Step::Function(Arc::clone(name));
+            let within = FilterStep::Function(Arc::clone(name));
             add('f', format!("keep samples in {name}"), Action::Keep(within));
         }
         if let Some(module) = self.module.and_then(|at| modules.get(at as usize)) {
-            let dso = Step::Dso(module.path.clone());
+            let dso = FilterStep::Dso(module.path.clone());
             add('d', format!("keep DSO {}", module.short_name()), Action::Keep(dso));
         }
         if let Some(tid) = self.thread {
-            add('t', format!("keep thread {tid}"), Action::Keep(Step::Thread(tid)));
+            add('t', format!("keep thread {tid}"), Action::Keep(FilterStep::Thread(tid)));
         }
         if let Some(pid) = self.process {
-            add('p', format!("keep process {pid}"), Action::Keep(Step::Process(pid)));
+            add('p', format!("keep process {pid}"), Action::Keep(FilterStep::Process(pid)));
         }
         if let Some(comm) = &self.comm {
             // Where threads are not told apart, perf's key is for what is shown of them.
             let key = if self.thread.is_none() { 't' } else { 'c' };
-            let keep = || Action::Keep(Step::Comm(Arc::clone(comm)));
+            let keep = || Action::Keep(FilterStep::Comm(Arc::clone(comm)));
             add(key, format!("keep comm {comm}"), keep());
             if key == 't' {
                 add('c', format!("keep comm {comm}"), keep());
             }
         }
         if let Some(cpu) = self.cpu {
-            add('u', format!("keep CPU {cpu}"), Action::Keep(Step::Cpu(cpu)));
+            add('u', format!("keep CPU {cpu}"), Action::Keep(FilterStep::Cpu(cpu)));
         }
         if let Some(node) = self.node {
-            add('o', format!("keep node {node}"), Action::Keep(Step::Node(node)));
+            add('o', format!("keep node {node}"), Action::Keep(FilterStep::Node(node)));
         }
         out
     }

@@ -15,9 +15,9 @@ use pmuscope_profile::views::{Dimension, Row, rows_over_time};
 use pmuscope_report::number::fixed;
 use pmuscope_report::{Key, Style, keys_text};
 
-use crate::counts::Counts;
-use crate::list::List;
-use crate::step::{Step, decimals, span_text};
+use crate::list::ListPosition;
+use crate::seen::SeenCounts;
+use crate::step::{FilterStep, decimals, span_text};
 use crate::subject::Subject;
 
 /// Rows that lines are drawn of.
@@ -45,7 +45,7 @@ pub(crate) struct TimeView {
     /// Sums of each row by block, and of all.
     sums: Vec<f64>,
     totals: Vec<f64>,
-    list: List,
+    list: ListPosition,
     /// Block under the cursor, and where a span begins.
     cursor: u32,
     mark: Option<u32>,
@@ -65,10 +65,19 @@ pub(crate) struct TimeLines {
 impl TimeView {
     pub(crate) fn new() -> Self {
         let (rows, sums, totals) = (Vec::new(), Vec::new(), Vec::new());
-        Self { by: 0, rows, sums, totals, list: List::default(), cursor: 0, mark: None, scale: 1 }
+        Self {
+            by: 0,
+            rows,
+            sums,
+            totals,
+            list: ListPosition::default(),
+            cursor: 0,
+            mark: None,
+            scale: 1,
+        }
     }
 
-    pub(crate) fn count(&mut self, counts: &Counts) {
+    pub(crate) fn count(&mut self, counts: &SeenCounts) {
         let Some(event) = counts.event() else { return };
         let (_, by) = BY[self.by];
         let node_of = counts.node_of();
@@ -80,7 +89,7 @@ impl TimeView {
     }
 
     /// Whether the key was one of the view's.
-    pub(crate) fn key(&mut self, key: Key, counts: &Counts) -> bool {
+    pub(crate) fn key(&mut self, key: Key, counts: &SeenCounts) -> bool {
         let last = (self.totals.len() as u32).saturating_sub(1);
         match key {
             Key::Left => self.cursor = self.cursor.saturating_sub(self.scale),
@@ -89,7 +98,7 @@ impl TimeView {
             Key::End => self.cursor = last,
             Key::Char('b') => {
                 self.by = (self.by + 1) % BY.len();
-                self.list = List::default();
+                self.list = ListPosition::default();
                 self.count(counts);
             }
             Key::Char(' ') => self.mark = Some(self.cursor),
@@ -104,7 +113,7 @@ impl TimeView {
     }
 
     /// Sets the mark, or takes the span from it to the cursor.
-    pub(crate) fn enter(&mut self, counts: &Counts) -> Option<Step> {
+    pub(crate) fn enter(&mut self, counts: &SeenCounts) -> Option<FilterStep> {
         if self.mark.is_none() {
             self.mark = Some(self.cursor);
             return None;
@@ -116,7 +125,7 @@ impl TimeView {
         let before =
             seen.start.saturating_sub(all.start).checked_div(all.block_ns).unwrap_or(0) as u32;
         self.cursor = 0;
-        Some(Step::Blocks(before + blocks.start..before + blocks.end))
+        Some(FilterStep::Blocks(before + blocks.start..before + blocks.end))
     }
 
     /// Blocks from the mark to the cursor, or that under the cursor.
@@ -133,7 +142,7 @@ impl TimeView {
         self.rows.get(self.list.at).map(|row| Subject::of_row(by, &row.keys)).unwrap_or_default()
     }
 
-    pub(crate) fn state(&self, counts: &Counts) -> String {
+    pub(crate) fn state(&self, counts: &SeenCounts) -> String {
         let time = counts.seen().timeline;
         if time.blocks == 0 {
             return "time: samples have no time stamps".into();
@@ -156,7 +165,7 @@ impl TimeView {
         (self.list.at, self.rows.len())
     }
 
-    pub(crate) fn lines(&mut self, counts: &Counts, height: usize, style: &Style) -> TimeLines {
+    pub(crate) fn lines(&mut self, counts: &SeenCounts, height: usize, style: &Style) -> TimeLines {
         let width = style.width.unwrap_or(80);
         let room = width.saturating_sub(LABEL + 1).max(1);
         let blocks = self.totals.len();

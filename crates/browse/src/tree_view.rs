@@ -7,8 +7,8 @@ use pmuscope_report::number::{count, percent};
 use pmuscope_report::{Cell, Column, Key, Style, Table, TableLines, place_text};
 
 use crate::command::CommandLine;
-use crate::counts::Counts;
-use crate::list::List;
+use crate::list::ListPosition;
+use crate::seen::SeenCounts;
 use crate::subject::Subject;
 
 /// What is open where nothing was said: what weighs at least this part of all.
@@ -42,7 +42,7 @@ pub(crate) struct TreeView {
     open_from: f64,
     /// What a reader opened or closed, against the rule.
     turned: HashSet<Vec<u32>>,
-    list: List,
+    list: ListPosition,
     lines: Vec<TreeLine>,
     /// Lines that are not there.
     cut: bool,
@@ -59,14 +59,14 @@ impl TreeView {
                 Direction::Callers => f64::INFINITY,
             },
             turned: HashSet::new(),
-            list: List::default(),
+            list: ListPosition::default(),
             lines: Vec::new(),
             cut: false,
             all: 0,
         }
     }
 
-    pub(crate) fn count(&mut self, counts: &Counts) {
+    pub(crate) fn count(&mut self, counts: &SeenCounts) {
         let chosen = self.lines.get(self.list.at).map(|line| line.path.clone());
         let Some(event) = counts.event() else { return };
         let seen = counts.seen();
@@ -80,13 +80,12 @@ impl TreeView {
             Direction::Callees => {
                 let tree = StackTree::new(&seen.stacks, keys, own);
                 let sums = |branch: &_| tree.own(branch);
-                self.grow(counts, tree.root(), |b| tree.callees(b), |b| (b.key, b.total), sums);
+                self.grow(counts, &tree.root(), |b| tree.callees(b), |b| (b.key, b.total), sums);
             }
             Direction::Callers => {
                 let tree = CallersTree::new(&seen.stacks, keys, own);
-                let root = tree.root().clone();
                 let sums = |branch: &_| tree.own(branch);
-                self.grow(counts, root, |b| tree.callers(b), |b| (b.key, b.total), sums);
+                self.grow(counts, tree.root(), |b| tree.callers(b), |b| (b.key, b.total), sums);
             }
         }
         let found = chosen.and_then(|path| self.lines.iter().position(|line| line.path == path));
@@ -96,15 +95,15 @@ impl TreeView {
 
     fn grow<B>(
         &mut self,
-        counts: &Counts,
-        root: B,
+        counts: &SeenCounts,
+        root: &B,
         below: impl Fn(&B) -> Vec<B>,
         what: impl Fn(&B) -> (u32, Sums),
         own: impl Fn(&B) -> Sums,
     ) {
         self.lines.clear();
         self.cut = false;
-        self.all = what(&root).1.weight;
+        self.all = what(root).1.weight;
         let names = &counts.sites().list;
         let sorted = |branch: &B| {
             let mut all = below(branch);
@@ -117,7 +116,7 @@ impl TreeView {
         };
         // Calls can be deeper than ours may: what is left to do is kept here.
         let mut open: Vec<(Vec<u32>, B)> = Vec::new();
-        open.extend(sorted(&root).into_iter().rev().map(|branch| (Vec::new(), branch)));
+        open.extend(sorted(root).into_iter().rev().map(|branch| (Vec::new(), branch)));
         while let Some((above, branch)) = open.pop() {
             if self.lines.len() == MOST_LINES {
                 self.cut = true;
@@ -142,7 +141,7 @@ impl TreeView {
     }
 
     /// Whether the key was one of the tree's.
-    pub(crate) fn key(&mut self, key: Key, counts: &Counts) -> bool {
+    pub(crate) fn key(&mut self, key: Key, counts: &SeenCounts) -> bool {
         match key {
             Key::Enter | Key::Char('+') => self.turn(counts, |_| true),
             Key::Right => self.turn(counts, |line| !line.open),
@@ -154,7 +153,7 @@ impl TreeView {
     }
 
     /// Closes the chosen line; `false` where it is not open.
-    pub(crate) fn close(&mut self, counts: &Counts) -> bool {
+    pub(crate) fn close(&mut self, counts: &SeenCounts) -> bool {
         let is_open = self.lines.get(self.list.at).is_some_and(|line| line.open);
         if is_open {
             self.turn(counts, |_| true);
@@ -162,7 +161,7 @@ impl TreeView {
         is_open
     }
 
-    fn turn(&mut self, counts: &Counts, when: impl Fn(&TreeLine) -> bool) {
+    fn turn(&mut self, counts: &SeenCounts, when: impl Fn(&TreeLine) -> bool) {
         let Some(line) = self.lines.get(self.list.at).filter(|line| line.below && when(line))
         else {
             return;
@@ -174,13 +173,13 @@ impl TreeView {
         self.count(counts);
     }
 
-    fn open_all(&mut self, counts: &Counts, from: f64) {
+    fn open_all(&mut self, counts: &SeenCounts, from: f64) {
         self.open_from = from;
         self.turned.clear();
         self.count(counts);
     }
 
-    pub(crate) fn subject(&self, counts: &Counts) -> Subject {
+    pub(crate) fn subject(&self, counts: &SeenCounts) -> Subject {
         let last = self.lines.get(self.list.at).and_then(|line| line.path.last());
         last.map(|&key| Subject::of_site(&counts.sites().list[key as usize])).unwrap_or_default()
     }
@@ -200,7 +199,7 @@ impl TreeView {
 
     pub(crate) fn lines(
         &mut self,
-        counts: &Counts,
+        counts: &SeenCounts,
         height: usize,
         style: &Style,
     ) -> (TableLines, usize) {

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use pmuscope_browse::{After, Browser, Origin};
+use pmuscope_browse::{After, Browser, RecordingFlags};
 use pmuscope_perfdata::reader::Reader;
 use pmuscope_profile::{Collected, GroupBy, Options, TasksBy};
 use pmuscope_report::{Key, Style};
@@ -29,7 +29,7 @@ fn browser(name: &str, style: Style) -> Browser {
         };
         requests.iter().map(|one| resolved(one.addresses)).collect()
     });
-    let origin = Origin { file: "x.data".into(), ..Origin::default() };
+    let origin = RecordingFlags { file: "x.data".into(), ..RecordingFlags::default() };
     Browser::new(profile.unwrap(), origin, BTreeMap::new(), style)
 }
 
@@ -134,7 +134,8 @@ fn parts_add_up_to_all() {
         for row in 0..rows {
             press(&mut browser, &format!("{key}"));
             let part = left(&screen(&mut browser, 80, 24));
-            assert!(part > 0, "view {view}, row {row}");
+            // A DSO may have called others only.
+            assert!(part > 0 || view == '8', "view {view}, row {row}");
             sum += part;
             press(&mut browser, "~_");
         }
@@ -146,7 +147,7 @@ fn parts_add_up_to_all() {
 #[test]
 fn what_a_command_prints_is_shown_scrolled_and_searched() {
     let mut browser = browser(RECORDING, PLAIN);
-    let After::Run(job) = press(&mut browser, "a") else { panic!("no command") };
+    let After::Run(job) = press(&mut browser, "_a") else { panic!("no command") };
     let words: Vec<&str> = job.command.arguments.iter().map(String::as_str).collect();
     assert!(words.starts_with(&["report", "-i", "x.data", "--annotate"]), "{words:?}");
     assert!(words.ends_with(&["--color", "never"]), "{words:?}");

@@ -8,7 +8,7 @@ use crate::Cli;
 
 /// Commands by what they are for; a test holds them against the commands that there are.
 const GROUPS: [(&str, &[&str]); 6] = [
-    ("Profile", &["record", "report", "top", "diff", "metrics", "script", "bundle"]),
+    ("Profile", &["record", "report", "browse", "top", "diff", "metrics", "script", "bundle"]),
     ("Count", &["stat", "sweep", "list", "events"]),
     ("Compare", &["compare", "bench"]),
     ("Memory", &["sharing", "watch", "numa"]),

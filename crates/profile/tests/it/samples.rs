@@ -51,10 +51,8 @@ fn every_sample_that_counts_is_there_once_in_the_order_of_time() {
 fn what_is_counted_does_not_change_when_samples_are_kept() {
     for path in files(false) {
         let mut reader = Reader::open(&path).unwrap();
-        let counted = finished(&reader, {
-            let collected = Collected::read(&mut reader, APART, 2, None);
-            collected.unwrap()
-        });
+        let collected = Collected::read(&mut reader, APART, 2, None).unwrap();
+        let counted = finished(&reader, collected);
         let mut reader = Reader::open(&path).unwrap();
         let kept = Collected::read_samples(&mut reader, APART, 2, None).unwrap();
         let kept = finished(&reader, kept);

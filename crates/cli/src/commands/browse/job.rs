@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use pmuscope_browse::Job;
+use pmuscope_browse::CommandJob;
 
 /// Text that is read of a command; what is more is of no use on a screen.
 const MOST_TEXT: u64 = 64 << 20;
@@ -13,7 +13,7 @@ const MOST_TEXT: u64 = 64 << 20;
 const MOST_MESSAGES: u64 = 64 << 10;
 
 /// What came of a command.
-pub(super) struct Outcome {
+pub(super) struct CommandOutcome {
     pub(super) number: u64,
     pub(super) text: String,
     /// Why it failed.
@@ -23,12 +23,12 @@ pub(super) struct Outcome {
 /// A command that runs; it is ended when this is dropped.
 pub(super) struct Running {
     child: Arc<Mutex<Child>>,
-    reading: Option<JoinHandle<Outcome>>,
+    reading: Option<JoinHandle<CommandOutcome>>,
 }
 
 impl Running {
     /// Starts it. What it prints is read by a thread.
-    pub(super) fn start(job: &Job) -> std::io::Result<Self> {
+    pub(super) fn start(job: &CommandJob) -> std::io::Result<Self> {
         let program = std::env::current_exe()?;
         let mut child = Command::new(program)
             .args(&job.command.arguments)
@@ -66,13 +66,13 @@ impl Running {
             } else {
                 text
             };
-            Outcome { number, text, failure }
+            CommandOutcome { number, text, failure }
         })?;
         Ok(Self { child, reading: Some(reading) })
     }
 
     /// What came of it, once it has ended.
-    pub(super) fn outcome(&mut self) -> Option<Outcome> {
+    pub(super) fn outcome(&mut self) -> Option<CommandOutcome> {
         let reading = self.reading.take_if(|reading| reading.is_finished())?;
         reading.join().ok()
     }

@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use anyhow::Context as _;
-use pmuscope_browse::{After, Browser, Job, Origin};
+use pmuscope_browse::{After, Browser, CommandJob, RecordingFlags};
 use pmuscope_console::exit::{Exit, bad_input};
 use pmuscope_console::terminal::{print, style};
 use pmuscope_profile::{GroupBy, Options, TasksBy};
@@ -15,7 +15,7 @@ use super::job::Running;
 use crate::commands::empty;
 use crate::commands::filter::nodes;
 use crate::commands::load::{LoadArgs, LoadRequest};
-use crate::commands::screen::{CANNOT, Input, Keys, Taken, refusal};
+use crate::commands::screen::{CANNOT, Keys, Taken, TerminalInput, refusal};
 use crate::signals::Stop;
 
 /// What is kept of a recording: who ran where, with callers, so that filters need not read it again.
@@ -50,10 +50,10 @@ pub(in crate::commands) fn show(path: &Path, load: &LoadArgs) -> anyhow::Result<
 }
 
 /// The recording as commands are asked for it.
-fn origin(path: &Path, load: &LoadArgs) -> Origin {
+fn origin(path: &Path, load: &LoadArgs) -> RecordingFlags {
     let mut of_report = load.symbol_filter.flags();
     of_report.extend(load.no_inline.then(|| "--no-inline".to_owned()));
-    Origin {
+    RecordingFlags {
         file: path.display().to_string(),
         filters: load.filter.flags(),
         of_report,
@@ -72,7 +72,7 @@ fn draw(mut browser: Browser) -> anyhow::Result<After> {
     loop {
         let mut changed = false;
         match keys.next()? {
-            Input::Key(key) => {
+            TerminalInput::Key(key) => {
                 match browser.key(key) {
                     After::GoOn => {}
                     After::Run(job) => running = start(&mut browser, &job),
@@ -81,9 +81,9 @@ fn draw(mut browser: Browser) -> anyhow::Result<After> {
                 }
                 changed = true;
             }
-            Input::Resized => changed = true,
-            Input::Gone => return Ok(After::Quit),
-            Input::Nothing => {}
+            TerminalInput::Resized => changed = true,
+            TerminalInput::Gone => return Ok(After::Quit),
+            TerminalInput::Nothing => {}
         }
         if let Some(outcome) = running.as_mut().and_then(Running::outcome) {
             browser.take(outcome.number, &outcome.text, outcome.failure);
@@ -99,7 +99,7 @@ fn draw(mut browser: Browser) -> anyhow::Result<After> {
 }
 
 /// Runs a command; one that cannot be started has failed.
-fn start(browser: &mut Browser, job: &Job) -> Option<Running> {
+fn start(browser: &mut Browser, job: &CommandJob) -> Option<Running> {
     match Running::start(job) {
         Ok(running) => Some(running),
         Err(error) => {

@@ -25,7 +25,7 @@ const LOOK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 /// What came from the terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Input {
+pub(crate) enum TerminalInput {
     Key(Key),
     /// The terminal has another size.
     Resized,
@@ -52,7 +52,7 @@ impl Keys {
     }
 
     /// The next key, within a tenth of a second.
-    pub(crate) fn next(&self) -> anyhow::Result<Input> {
+    pub(crate) fn next(&self) -> anyhow::Result<TerminalInput> {
         let mut wait = [PollFd::new(&self.terminal, PollFlags::IN)];
         match poll(&mut wait, Some(&LOOK_EVERY)) {
             // Another size of the terminal comes as a signal.
@@ -60,15 +60,15 @@ impl Keys {
             Err(error) => return Err(io::Error::from(error)).context(CANNOT_READ),
         }
         if wait[0].revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) {
-            return Ok(Input::Gone);
+            return Ok(TerminalInput::Gone);
         }
         if !event::poll(Duration::ZERO).context(CANNOT_READ)? {
-            return Ok(Input::Nothing);
+            return Ok(TerminalInput::Nothing);
         }
         Ok(match event::read().context(CANNOT_READ)? {
-            Event::Key(pressed) => key(pressed).map_or(Input::Nothing, Input::Key),
-            Event::Resize(..) => Input::Resized,
-            _ => Input::Nothing,
+            Event::Key(pressed) => key(pressed).map_or(TerminalInput::Nothing, TerminalInput::Key),
+            Event::Resize(..) => TerminalInput::Resized,
+            _ => TerminalInput::Nothing,
         })
     }
 }

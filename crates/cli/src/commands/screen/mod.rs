@@ -5,7 +5,7 @@ mod taken;
 
 use std::io::{self, IsTerminal as _};
 
-pub(crate) use keys::{Input, Keys};
+pub(crate) use keys::{Keys, TerminalInput};
 pub(crate) use taken::Taken;
 
 /// What is said where drawing fails.

@@ -22,7 +22,7 @@ use ratatui_core::terminal::Terminal;
 use ratatui_crossterm::CrosstermBackend;
 
 use super::{Args, Asked, Ticker};
-use crate::commands::screen::{CANNOT, Input, Keys, Taken, refusal};
+use crate::commands::screen::{CANNOT, Keys, Taken, TerminalInput, refusal};
 use crate::signals::Stop;
 
 /// Whether the user has left is looked for this often.
@@ -110,10 +110,10 @@ fn draw(mut screen: Screen, messages: &Receiver<Message>, stop: &Stop) -> anyhow
     loop {
         let mut changed = false;
         match keys.next()? {
-            Input::Key(key) if screen.key(key) == Next::Quit => return Ok(()),
-            Input::Gone => return Ok(()),
-            Input::Key(_) | Input::Resized => changed = true,
-            Input::Nothing => {}
+            TerminalInput::Key(key) if screen.key(key) == Next::Quit => return Ok(()),
+            TerminalInput::Gone => return Ok(()),
+            TerminalInput::Key(_) | TerminalInput::Resized => changed = true,
+            TerminalInput::Nothing => {}
         }
         match messages.try_recv() {
             Ok(Message::Interval(profile)) => {

@@ -6,10 +6,10 @@ use pmuscope_profile::aggregate::{Aggregate, CellCounts, Timeline};
 use pmuscope_profile::views::{CallSites, Row};
 use pmuscope_profile::{EventProfile, ModuleSummary, Profile};
 
-use crate::step::{Step, narrow};
+use crate::step::{FilterStep, narrow};
 
 /// Samples, counted; all views are made of them.
-pub(crate) struct Counts {
+pub(crate) struct SeenCounts {
     /// The recording, with the counts that the steps leave.
     profile: Profile,
     /// All counts; `None` where the profile has them.
@@ -20,12 +20,12 @@ pub(crate) struct Counts {
     sites: CallSites,
     /// The node of each CPU.
     nodes: BTreeMap<u32, u32>,
-    steps: Vec<Step>,
+    steps: Vec<FilterStep>,
     /// Index of the event that is shown.
     event: usize,
 }
 
-impl Counts {
+impl SeenCounts {
     pub(crate) fn new(profile: Profile, nodes: BTreeMap<u32, u32>) -> Self {
         let sites = CallSites::of(&profile.aggregate);
         // The event with most samples: others are often there for their records.
@@ -61,12 +61,12 @@ impl Counts {
         &self.time
     }
 
-    pub(crate) fn steps(&self) -> &[Step] {
+    pub(crate) fn steps(&self) -> &[FilterStep] {
         &self.steps
     }
 
     /// Sets the filters. Whatever was shown is to be made anew.
-    pub(crate) fn set_steps(&mut self, steps: Vec<Step>) {
+    pub(crate) fn set_steps(&mut self, steps: Vec<FilterStep>) {
         let counts = &mut self.profile.aggregate;
         let all = match self.all.take() {
             Some(all) => all,

@@ -3,11 +3,11 @@
 use pmuscope_profile::aggregate::Timeline;
 
 use crate::command::CommandLine;
-use crate::step::Step;
+use crate::step::FilterStep;
 
 /// The file, and the flags it was opened with.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Origin {
+pub struct RecordingFlags {
     /// As it was named.
     pub file: String,
     /// Filters that all commands take: `--tid 7`.
@@ -53,14 +53,14 @@ impl Printed {
     /// The command, with the steps that it takes; and how many steps it does not take.
     pub(crate) fn command(
         &self,
-        origin: &Origin,
-        steps: &[Step],
+        origin: &RecordingFlags,
+        steps: &[FilterStep],
         time: &Timeline,
     ) -> (CommandLine, usize) {
-        let takes = |step: &Step| !self.is_unnamed || !step.is_by_name();
+        let takes = |step: &FilterStep| !self.is_unnamed || !step.is_by_name();
         // Hits of watchpoints are shown as they were recorded.
         let takes_filters = self.words[0] != "watch";
-        let taken: Vec<Step> =
+        let taken: Vec<FilterStep> =
             steps.iter().filter(|step| takes_filters && takes(step)).cloned().collect();
         let mut line =
             CommandLine::new(self.words).with(["-i", &*origin.file]).with(&origin.symbols);
@@ -75,9 +75,9 @@ impl Printed {
     }
 }
 
-impl Origin {
+impl RecordingFlags {
     /// `report` of what the steps leave.
-    pub(crate) fn report(&self, steps: &[Step], time: &Timeline) -> CommandLine {
+    pub(crate) fn report(&self, steps: &[FilterStep], time: &Timeline) -> CommandLine {
         CommandLine::new(&["report", "-i", &self.file])
             .with(&self.symbols)
             .with(&self.filters)
@@ -92,14 +92,14 @@ mod tests {
 
     #[test]
     fn commands_get_the_filters_that_they_take() {
-        let origin = Origin {
+        let origin = RecordingFlags {
             file: "x.data".into(),
             filters: vec!["--cpu".into(), "1".into()],
             of_report: vec!["--focus".into(), "parse".into()],
             symbols: vec!["--symfs".into(), "/mnt".into()],
         };
         let time = Timeline::default();
-        let steps = [Step::Thread(7), Step::Through("main".into())];
+        let steps = [FilterStep::Thread(7), FilterStep::Through("main".into())];
         assert_eq!(
             origin.report(&steps, &time).shell(),
             "pmuscope report -i x.data --symfs /mnt --cpu 1 --focus parse --tid 7 --focus '=main'"
