@@ -218,8 +218,8 @@ mod tests {
             assert!(hint.contains(ours), "{args:?}: {hint}");
         };
         says(&["report", "-g"], "--call-tree");
-        says(&["report", "-S", "main"], "--symbol-filter TEXT");
-        says(&["report", "-d", "libc.so.6"], "--by dso");
+        says(&["report", "-S", "main"], "--symbol-filter =NAME");
+        says(&["report", "-d", "libc.so.6"], "pmuscope report --dsos");
         says(&["stat", "-d", "true"], "-e L1-dcache-loads,");
         says(&["stat", "--topdown", "true"], "pmuscope sweep --topdown");
         says(&["top", "-g"], "pmuscope record -g");

@@ -1,6 +1,5 @@
 //! `browse` on a terminal: keys in, drawings out, commands run.
 
-use std::io;
 use std::path::Path;
 
 use anyhow::Context as _;
@@ -8,14 +7,12 @@ use pmuscope_browse::{After, Browser, CommandJob, RecordingFlags};
 use pmuscope_console::exit::{Exit, bad_input};
 use pmuscope_console::terminal::{print, style};
 use pmuscope_profile::{GroupBy, Options, TasksBy};
-use ratatui_core::terminal::Terminal;
-use ratatui_crossterm::CrosstermBackend;
 
 use super::job::Running;
 use crate::commands::empty;
 use crate::commands::filter::nodes;
 use crate::commands::load::{LoadArgs, LoadRequest};
-use crate::commands::screen::{CANNOT, Keys, Taken, TerminalInput, refusal};
+use crate::commands::screen::{CANNOT, Keys, Taken, TerminalInput, refusal, terminal};
 use crate::signals::Stop;
 
 /// What is kept of a recording: who ran where, with callers, so that filters need not read it again.
@@ -66,7 +63,7 @@ fn draw(mut browser: Browser) -> anyhow::Result<After> {
     let stop = Stop::new()?;
     let keys = Keys::new()?;
     let _taken = Taken::over()?;
-    let mut terminal = Terminal::new(CrosstermBackend::new(io::stdout())).context(CANNOT)?;
+    let mut terminal = terminal()?;
     let mut running: Option<Running> = None;
     terminal.draw(|frame| browser.draw(frame)).context(CANNOT)?;
     loop {

@@ -4,6 +4,11 @@ mod keys;
 mod taken;
 
 use std::io::{self, IsTerminal as _};
+use std::mem::ManuallyDrop;
+
+use anyhow::Context as _;
+use ratatui_core::terminal::Terminal;
+use ratatui_crossterm::CrosstermBackend;
 
 pub(crate) use keys::{Keys, TerminalInput};
 pub(crate) use taken::Taken;
@@ -20,4 +25,14 @@ pub(crate) fn refusal() -> Option<&'static str> {
         return Some("standard output is not one");
     }
     None
+}
+
+/// What is drawn on. It is never dropped: it would show the cursor, which [`Taken`] does, and panics where the terminal is
+/// gone, because it cannot print why that failed.
+///
+/// # Errors
+/// The terminal does not say its size.
+pub(crate) fn terminal() -> anyhow::Result<ManuallyDrop<Terminal<CrosstermBackend<io::Stdout>>>> {
+    let terminal = Terminal::new(CrosstermBackend::new(io::stdout())).context(CANNOT)?;
+    Ok(ManuallyDrop::new(terminal))
 }

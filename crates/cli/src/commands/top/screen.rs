@@ -7,7 +7,6 @@
 //! ```
 
 use std::collections::BTreeMap;
-use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::time::Duration;
@@ -18,11 +17,9 @@ use pmuscope_machine::Machine;
 use pmuscope_profile::Profile;
 use pmuscope_recorder::Following;
 use pmuscope_report::{Next, Screen};
-use ratatui_core::terminal::Terminal;
-use ratatui_crossterm::CrosstermBackend;
 
 use super::{Args, Asked, Ticker};
-use crate::commands::screen::{CANNOT, Keys, Taken, TerminalInput, refusal};
+use crate::commands::screen::{CANNOT, Keys, Taken, TerminalInput, refusal, terminal};
 use crate::signals::Stop;
 
 /// Whether the user has left is looked for this often.
@@ -105,7 +102,7 @@ fn count(
 fn draw(mut screen: Screen, messages: &Receiver<Message>, stop: &Stop) -> anyhow::Result<()> {
     let keys = Keys::new()?;
     let _taken = Taken::over()?;
-    let mut terminal = Terminal::new(CrosstermBackend::new(io::stdout())).context(CANNOT)?;
+    let mut terminal = terminal()?;
     terminal.draw(|frame| screen.draw(frame)).context(CANNOT)?;
     loop {
         let mut changed = false;
