@@ -70,7 +70,7 @@ const CASES: [Case; 54] = [
     ("record -e cpu-clock -c 1000 -- true", 2, &["no period below 10000 ns", "-c 100000"], &[]),
     // What perf's users type.
     ("report -g", 2, &["-g is perf's", "--call-tree", "record -g"], &["unexpected"]),
-    ("report -S main", 2, &["-S is perf's", "--symbol-filter TEXT"], &["unexpected"]),
+    ("report -S main", 2, &["-S is perf's", "--symbol-filter =NAME"], &["unexpected"]),
     ("script --sort comm", 2, &["--by, as in --by comm,dso,sym"], &["unexpected"]),
     ("report --stdio", 2, &["no recording here"], &["unexpected", "perf's"]),
     ("report --no-children", 2, &["no recording here"], &["unexpected", "perf's"]),
