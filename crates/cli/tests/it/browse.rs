@@ -49,8 +49,8 @@ int main(void) {
 fn recorded() -> Scratch {
     let scratch = Scratch::new();
     std::fs::write(scratch.path("program.c"), PROGRAM).unwrap();
-    let flags =
-        "-g -O1 -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer -pthread -o program program.c";
+    // Without optimization every function has a frame.
+    let flags = "-g -O0 -fno-omit-frame-pointer -pthread -o program program.c";
     scratch.run("gcc", flags.split(' ')).exits(0);
     let args = ["record", "-g", "-e", "cpu-clock", "-F", "997", "-o", "x.data", "--", "./program"];
     scratch.pmuscope(args).exits(0);
