@@ -87,7 +87,7 @@ fn views_by_number_and_rows_sorted_and_filtered() {
         &["x.data"],
         &json!([
             ["wait", "functions by self"],
-            ["wait", "leaf_hash"],
+            ["wait", "? help"],
             ["send", "s"],
             ["wait", "functions by width of the 95% CI"],
             ["send", "s"],
