@@ -105,7 +105,7 @@ impl Names {
     fn new(profile: &Profile) -> Self {
         let counts = &profile.aggregate;
         let [mut functions, mut modules, mut files, mut comms, mut events] =
-            [const { () }; 5].map(|()| Dictionary::default());
+            std::array::from_fn(|_| Dictionary::default());
         let frames: Vec<Leaf> = counts
             .frames
             .iter()
