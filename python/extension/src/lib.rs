@@ -6,6 +6,9 @@
 //!
 //! [Arrow PyCapsule interface]: https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html
 
+// pyo3 extracts arguments as owned values.
+#![allow(clippy::needless_pass_by_value)]
+
 mod cells;
 mod profile;
 mod table;
