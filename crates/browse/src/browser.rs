@@ -375,7 +375,7 @@ impl Browser {
         self.overlay = Some(Overlay::Prompt(Prompt::new(what, text)));
     }
 
-    /// A name whose ending is a form that the view has.
+    /// A file name with the ending of a form that the view can be written in.
     fn export_name(&self) -> String {
         match &self.view {
             OpenView::Rows(_) => "rows.csv".into(),

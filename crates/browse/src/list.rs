@@ -32,7 +32,12 @@ impl ListPosition {
         true
     }
 
-    /// The lines that are seen of so many, where `page` fit.
+    /// The chosen line, counted from the first of those that are seen.
+    pub(crate) fn line(&self, seen: &Range<usize>) -> usize {
+        self.at.saturating_sub(seen.start)
+    }
+
+    /// The visible part of a list of `lines` lines, where `page` fit on the screen.
     pub(crate) fn seen(&mut self, lines: usize, page: usize) -> Range<usize> {
         self.page = page.max(1);
         self.at = self.at.min(lines.saturating_sub(1));

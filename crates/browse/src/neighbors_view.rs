@@ -103,7 +103,7 @@ impl NeighborsView {
             let cells = [share, count(sums.samples), what.to_owned(), format!("{indent}{name}")];
             table.row(cells.map(|text| Cell::new(text).paint(paint)));
         }
-        let chosen = self.list.at - seen.start.min(self.list.at);
+        let chosen = self.list.line(&seen);
         (table.lines(style), chosen)
     }
 

@@ -132,7 +132,7 @@ impl Menu {
     /// The lines that are seen, and which of them is chosen.
     pub(crate) fn lines(&mut self, height: usize) -> (Vec<String>, usize) {
         let seen = self.list.seen(self.entries.len(), height);
-        let chosen = self.list.at - seen.start.min(self.list.at);
+        let chosen = self.list.line(&seen);
         let line = |entry: &MenuEntry| format!("{}  {}", entry.key(), entry.text());
         (self.entries[seen].iter().map(line).collect(), chosen)
     }

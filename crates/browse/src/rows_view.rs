@@ -197,7 +197,7 @@ impl RowsView {
         // The head may take two lines where it is narrow.
         let heads = rows_lines(&self.rows[..self.rows.len().min(1)], by, style).head.len();
         let seen = self.list.seen(self.rows.len(), height.saturating_sub(heads));
-        let chosen = self.list.at - seen.start.min(self.list.at);
+        let chosen = self.list.line(&seen);
         let (from, skipped) = if seen.end <= STEADY { (0, seen.start) } else { (seen.start, 0) };
         let steady = if from == 0 { self.rows.len().min(STEADY) } else { seen.end };
         let mut lines = rows_lines(&self.rows[from..steady.max(seen.end)], by, style);

@@ -83,7 +83,7 @@ pub(crate) fn span_text(time: &Timeline, blocks: &Range<u32>) -> String {
     format!("{}-{} s", fixed(seconds(blocks.start), decimals), fixed(seconds(blocks.end), decimals))
 }
 
-/// Decimals of a second that tell blocks apart.
+/// Decimals of a second that distinguish neighboring blocks.
 pub(crate) fn decimals(time: &Timeline) -> usize {
     match time.block_ns {
         0..10_000_000 => 3,

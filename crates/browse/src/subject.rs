@@ -102,7 +102,7 @@ impl Subject {
             add('p', format!("keep process {pid}"), Action::Keep(FilterStep::Process(pid)));
         }
         if let Some(comm) = &self.comm {
-            // Where threads are not told apart, perf's key is for what is shown of them.
+            // Rows without thread ids: perf's key keeps the comm instead.
             let key = if self.thread.is_none() { 't' } else { 'c' };
             let keep = || Action::Keep(FilterStep::Comm(Arc::clone(comm)));
             add(key, format!("keep comm {comm}"), keep());

@@ -227,7 +227,7 @@ impl TreeView {
             cells.push(format!("{indent}{mark} {name}"));
             table.row(cells.into_iter().map(Cell::new));
         }
-        let chosen = self.list.at - seen.start.min(self.list.at);
+        let chosen = self.list.line(&seen);
         (table.lines(style), chosen)
     }
 

@@ -156,7 +156,7 @@ impl Drop for UprobeEvents {
     }
 }
 
-/// Opens the list. Whoever opens it to write from the beginning removes all uprobes of the machine.
+/// Opens the list to append: opening it to write from the beginning removes all uprobes of the machine.
 fn open(list: &Path) -> Result<File, UprobeError> {
     OpenOptions::new().append(true).open(list).map_err(|source| match source.kind() {
         io::ErrorKind::NotFound => UprobeError::Unsupported { path: list.to_owned() },

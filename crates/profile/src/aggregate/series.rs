@@ -94,7 +94,7 @@ impl Series {
         Self { parts, shift, blocks: None }
     }
 
-    /// Samples and weight of each of so many cells in the blocks that count.
+    /// Samples and weight of each cell, of `cells` cells, in the blocks that count.
     pub(super) fn sums_of_cells(&self, cells: usize) -> Vec<(u64, u64)> {
         let mut sums = vec![(0_u64, 0_u64); cells];
         self.for_each(|cell, count| {

@@ -13,7 +13,7 @@ use ratatui_crossterm::CrosstermBackend;
 pub(crate) use keys::{Keys, TerminalInput};
 pub(crate) use taken::Taken;
 
-/// What is said where drawing fails.
+/// Error text for a failure to draw.
 pub(crate) const CANNOT: &str = "cannot draw on the terminal";
 
 /// Why nothing can be drawn; `None` if it can.
