@@ -281,14 +281,14 @@ impl Browser {
     fn open(&mut self, mut view: OpenView) {
         count(&mut view, &self.counts);
         let view = std::mem::replace(&mut self.view, view);
-        self.remember(view);
+        self.remember(FormerView { view, steps: self.counts.steps().to_vec() });
     }
 
-    fn remember(&mut self, view: OpenView) {
+    fn remember(&mut self, former: FormerView) {
         if self.before.len() == MOST_BEFORE {
             self.before.remove(0);
         }
-        self.before.push(FormerView { view, steps: self.counts.steps().to_vec() });
+        self.before.push(former);
     }
 
     /// One filter more.
@@ -301,10 +301,16 @@ impl Browser {
             self.message = Some(NOT_IN_TEXT.into());
             return;
         }
-        self.remember(self.view.clone());
-        let mut steps = self.counts.steps().to_vec();
-        steps.push(step);
-        self.set_steps(steps);
+        let (view, before) = (self.view.clone(), self.counts.steps().to_vec());
+        let label = step.label(self.counts.time());
+        self.set_steps([&before[..], &[step]].concat());
+        if self.counts.left().0 == 0 {
+            self.set_steps(before);
+            self.view = view;
+            self.message = Some(format!("no sample would be left: {label} is not set"));
+            return;
+        }
+        self.remember(FormerView { view, steps: before });
     }
 
     fn keep_kernel(&mut self) {
@@ -318,9 +324,6 @@ impl Browser {
     fn set_steps(&mut self, steps: Vec<FilterStep>) {
         self.counts.set_steps(steps);
         count(&mut self.view, &self.counts);
-        if self.counts.left().0 == 0 {
-            self.message = Some("no samples are left. Esc goes back, Z drops all filters".into());
-        }
     }
 
     fn drop_steps(&mut self, number: usize) {
@@ -360,6 +363,10 @@ impl Browser {
     fn turn_event(&mut self, forward: bool) {
         self.counts.turn_event(forward);
         count(&mut self.view, &self.counts);
+        if self.counts.left().0 == 0 && !self.counts.steps().is_empty() {
+            self.message =
+                Some("the filters leave no sample of this event. Z drops all filters".into());
+        }
     }
 
     fn ask(&mut self, what: PromptFor) {

@@ -1,9 +1,5 @@
 //! The command that prints what is seen, for scripts and mail.
 
-use pmuscope_profile::aggregate::Timeline;
-
-use crate::step::FilterStep;
-
 /// A command line without the program: `report -i perf.data --tid 7`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandLine {
@@ -23,14 +19,9 @@ impl CommandLine {
         self
     }
 
-    /// With the flags of steps. A flag that takes one value has the last one that was set; of spans of time that is their
-    /// common part, which `spans` has.
-    pub(crate) fn with_steps(self, steps: &[FilterStep], time: &Timeline) -> Self {
-        let mut flags: Vec<(&'static str, String)> = Vec::new();
-        for step in merged(steps) {
-            flags.push(step.flag(time));
-        }
-        self.with(flags.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value]))
+    /// With flags that have a value each; names are without dashes.
+    pub(crate) fn with_flags(self, flags: &[(&str, String)]) -> Self {
+        self.with(flags.iter().flat_map(|(name, value)| [format!("--{name}"), value.clone()]))
     }
 
     /// As a shell takes it.
@@ -39,22 +30,6 @@ impl CommandLine {
         let words = self.arguments.iter().map(|word| quoted(word));
         std::iter::once("pmuscope".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
     }
-}
-
-/// Steps with all spans of time as one.
-fn merged(steps: &[FilterStep]) -> Vec<FilterStep> {
-    let mut out: Vec<FilterStep> = Vec::new();
-    for step in steps {
-        if let FilterStep::Blocks(span) = step
-            && let Some(FilterStep::Blocks(before)) =
-                out.iter_mut().find(|step| matches!(step, FilterStep::Blocks(_)))
-        {
-            *before = before.start.max(span.start)..before.end.min(span.end);
-            continue;
-        }
-        out.push(step.clone());
-    }
-    out
 }
 
 /// A word of a shell.
@@ -97,13 +72,5 @@ mod tests {
         ] {
             assert_eq!(quoted(word), expected);
         }
-    }
-
-    #[test]
-    fn spans_of_time_become_their_common_part() {
-        let time = Timeline { start: 0, block_ns: 1_000_000_000, blocks: 10 };
-        let steps = [FilterStep::Blocks(1..8), FilterStep::Thread(7), FilterStep::Blocks(3..9)];
-        let line = CommandLine::new(&["report"]).with_steps(&steps, &time);
-        assert_eq!(line.shell(), "pmuscope report --time 3.000000000,7.999999999 --tid 7");
     }
 }

@@ -1,18 +1,24 @@
 //! The recording as commands are asked for it.
 
+use std::ops::RangeInclusive;
+
 use pmuscope_profile::aggregate::Timeline;
 
 use crate::command::CommandLine;
-use crate::step::FilterStep;
+use crate::step::{FilterStep, common_span, time_flag};
 
 /// The file, and the flags it was opened with.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RecordingFlags {
     /// As it was named.
     pub file: String,
-    /// Filters that all commands take: `--tid 7`.
-    pub filters: Vec<String>,
-    /// Filters by DSO and function, and `--no-inline`: only `report` takes them.
+    /// Filters that all commands take: names of flags without dashes, and their values, such as `tid` and `7`.
+    pub filters: Vec<(&'static str, String)>,
+    /// Times that were read, in nanoseconds of the recording's clock; empty for all of them.
+    pub times: Vec<RangeInclusive<u64>>,
+    /// Filters by DSO and function, in the same form: only `report` takes them.
+    pub by_name: Vec<(&'static str, String)>,
+    /// What else only `report` takes: `--no-inline`.
     pub of_report: Vec<String>,
     /// Where symbols come from.
     pub symbols: Vec<String>,
@@ -64,14 +70,14 @@ impl Printed {
             steps.iter().filter(|step| takes_filters && takes(step)).cloned().collect();
         let mut line =
             CommandLine::new(self.words).with(["-i", &*origin.file]).with(&origin.symbols);
-        if takes_filters {
-            line = line.with(&origin.filters);
-        }
         if !self.is_unnamed {
             line = line.with(&origin.of_report);
         }
+        if takes_filters {
+            line = line.with_flags(&origin.flags(!self.is_unnamed, &taken, time));
+        }
         let left_out = steps.len() - taken.len();
-        (line.with_steps(&taken, time), left_out)
+        (line, left_out)
     }
 }
 
@@ -80,9 +86,34 @@ impl RecordingFlags {
     pub(crate) fn report(&self, steps: &[FilterStep], time: &Timeline) -> CommandLine {
         CommandLine::new(&["report", "-i", &self.file])
             .with(&self.symbols)
-            .with(&self.filters)
             .with(&self.of_report)
-            .with_steps(steps, time)
+            .with_flags(&self.flags(true, steps, time))
+    }
+
+    /// Filters that the recording was opened with, and steps, as one flag for each that takes a list.
+    fn flags(
+        &self,
+        by_name: bool,
+        steps: &[FilterStep],
+        time: &Timeline,
+    ) -> Vec<(&'static str, String)> {
+        let by_name = if by_name { &self.by_name[..] } else { &[] };
+        let mut flags = [&self.filters[..], by_name].concat();
+        for flag in steps.iter().filter_map(FilterStep::flag) {
+            // A stack has many functions. But a sample has one thread: its step is of a row that the flag before it left,
+            // and a list would keep the others of that flag too.
+            if !["symbol-filter", "focus"].contains(&flag.0) {
+                flags.retain(|(name, _)| *name != flag.0);
+            }
+            if !flags.contains(&flag) {
+                flags.push(flag);
+            }
+        }
+        if let Some(blocks) = common_span(steps) {
+            flags.retain(|(name, _)| *name != "time");
+            flags.push(("time", time_flag(time, &blocks, &self.times)));
+        }
+        flags
     }
 }
 
@@ -94,9 +125,10 @@ mod tests {
     fn commands_get_the_filters_that_they_take() {
         let origin = RecordingFlags {
             file: "x.data".into(),
-            filters: vec!["--cpu".into(), "1".into()],
-            of_report: vec!["--focus".into(), "parse".into()],
+            filters: vec![("cpu", "1".into()), ("tid", "7,8".into())],
+            by_name: vec![("focus", "parse".into())],
             symbols: vec!["--symfs".into(), "/mnt".into()],
+            ..RecordingFlags::default()
         };
         let time = Timeline::default();
         let steps = [FilterStep::Thread(7), FilterStep::Through("main".into())];

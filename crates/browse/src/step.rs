@@ -1,6 +1,6 @@
 //! One filter that a reader has set: what it keeps, what it is called, and the flag that asks a command for it.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
 use pmuscope_profile::Profile;
@@ -46,23 +46,46 @@ impl FilterStep {
         }
     }
 
-    /// The flag that `report` takes for it, and its value.
-    pub(crate) fn flag(&self, time: &Timeline) -> (&'static str, String) {
-        match self {
-            Self::Process(pid) => ("--pid", pid.to_string()),
-            Self::Thread(tid) => ("--tid", tid.to_string()),
-            Self::Comm(name) => ("--comm", name.to_string()),
-            Self::Cpu(cpu) => ("--cpu", cpu.to_string()),
-            Self::Node(node) => ("--node", node.to_string()),
-            Self::Dso(path) => ("--dsos", path.clone()),
-            Self::Function(name) => ("--symbol-filter", format!("={name}")),
-            Self::Through(name) => ("--focus", format!("={name}")),
-            Self::Blocks(blocks) => {
-                let (first, end) = nanoseconds(time, blocks);
-                ("--time", format!("{},{}", clock(first), clock(end.saturating_sub(1))))
-            }
-        }
+    /// The flag that `report` takes for it, without dashes, and its value. Blocks of time have none of their own: all that
+    /// are set are one flag, [`time_flag`].
+    pub(crate) fn flag(&self) -> Option<(&'static str, String)> {
+        Some(match self {
+            Self::Process(pid) => ("pid", pid.to_string()),
+            Self::Thread(tid) => ("tid", tid.to_string()),
+            Self::Comm(name) => ("comm", name.to_string()),
+            Self::Cpu(cpu) => ("cpu", cpu.to_string()),
+            Self::Node(node) => ("node", node.to_string()),
+            Self::Dso(path) => ("dsos", path.clone()),
+            Self::Function(name) => ("symbol-filter", format!("={name}")),
+            Self::Through(name) => ("focus", format!("={name}")),
+            Self::Blocks(_) => return None,
+        })
     }
+}
+
+/// The blocks that all spans of time have in common; `None` where no span is set.
+pub(crate) fn common_span(steps: &[FilterStep]) -> Option<Range<u32>> {
+    let spans = steps.iter().filter_map(|step| match step {
+        FilterStep::Blocks(span) => Some(span.clone()),
+        _ => None,
+    });
+    spans.reduce(|one, other| one.start.max(other.start)..one.end.min(other.end))
+}
+
+/// What `--time` is given for blocks of a recording of which only some times were read; all of them where `read` is empty.
+pub(crate) fn time_flag(
+    time: &Timeline,
+    blocks: &Range<u32>,
+    read: &[RangeInclusive<u64>],
+) -> String {
+    let (first, end) = nanoseconds(time, blocks);
+    let span = first..=end.saturating_sub(1);
+    let text = |range: &RangeInclusive<u64>| {
+        let (start, end) = (range.start().max(span.start()), range.end().min(span.end()));
+        (start <= end).then(|| format!("{},{}", clock(*start), clock(*end)))
+    };
+    let parts: Vec<String> = read.iter().filter_map(text).collect();
+    if parts.is_empty() { text(&span).unwrap_or_default() } else { parts.join(" ") }
 }
 
 /// First time stamp of blocks, and the first after them: nanoseconds of the recording's clock.
@@ -100,7 +123,6 @@ pub(crate) fn narrow(
     node_of: &dyn Fn(u32) -> Option<u32>,
 ) -> CellCounts {
     let counts = &profile.aggregate;
-    let mut blocks: Option<Range<u32>> = None;
     let mut stacks: Vec<Vec<bool>> = Vec::new();
     let mut tasks = vec![true; counts.tasks.len()];
     let mut cpus: Vec<(bool, i64)> = Vec::new();
@@ -128,10 +150,7 @@ pub(crate) fn narrow(
                 let has = |function: Option<u32>| function.is_some_and(|at| is_it[at as usize]);
                 stacks.push(counts.stacks_through(&|frame| has(frame.function)));
             }
-            FilterStep::Blocks(span) => {
-                let before = blocks.unwrap_or(0..u32::MAX);
-                blocks = Some(before.start.max(span.start)..before.end.min(span.end));
-            }
+            FilterStep::Blocks(_) => {}
         }
     }
     let on = |cpu: Option<u32>| {
@@ -145,7 +164,7 @@ pub(crate) fn narrow(
             && stacks.iter().all(|kept| kept[cell.stack as usize])
             && (cpus.is_empty() || on(cell.cpu))
     };
-    all.narrowed(&Narrowing { keeps: &keeps, blocks })
+    all.narrowed(&Narrowing { keeps: &keeps, blocks: common_span(steps) })
 }
 
 /// For each function whether it has a name.
@@ -161,19 +180,37 @@ mod tests {
 
     #[test]
     fn blocks_are_a_range_of_times_that_has_both_ends() {
-        let step = FilterStep::Blocks(1..3);
-        assert_eq!(step.flag(&TIME), ("--time", "2.001048575,2.003145726".into()));
-        assert_eq!(step.label(&TIME), "time 0.001-0.003 s");
+        assert_eq!(time_flag(&TIME, &(1..3), &[]), "2.001048575,2.003145726");
+        assert_eq!(FilterStep::Blocks(1..3).label(&TIME), "time 0.001-0.003 s");
+    }
+
+    #[test]
+    fn times_that_were_not_read_are_not_asked_for() {
+        let time = Timeline { start: 0, block_ns: 1_000_000_000, blocks: 10 };
+        let seconds = |from: u64, to: u64| from * 1_000_000_000..=to * 1_000_000_000;
+        let read = [seconds(1, 2), seconds(3, 5), seconds(8, 9)];
+        assert_eq!(time_flag(&time, &(4..7), &read), "4.000000000,5.000000000");
+        assert_eq!(
+            time_flag(&time, &(0..4), &read),
+            "1.000000000,2.000000000 3.000000000,3.999999999"
+        );
+    }
+
+    #[test]
+    fn spans_of_time_have_their_common_part() {
+        let steps = [FilterStep::Blocks(1..8), FilterStep::Thread(7), FilterStep::Blocks(3..9)];
+        assert_eq!(common_span(&steps), Some(3..8));
+        assert_eq!(common_span(&steps[1..2]), None);
     }
 
     #[test]
     fn names_are_asked_for_as_a_whole() {
         let name: Arc<str> = "parse".into();
         assert_eq!(
-            FilterStep::Through(Arc::clone(&name)).flag(&TIME),
-            ("--focus", "=parse".into())
+            FilterStep::Through(Arc::clone(&name)).flag(),
+            Some(("focus", "=parse".into()))
         );
-        assert_eq!(FilterStep::Function(name).flag(&TIME), ("--symbol-filter", "=parse".into()));
+        assert_eq!(FilterStep::Function(name).flag(), Some(("symbol-filter", "=parse".into())));
         assert_eq!(FilterStep::Dso("/lib/libc.so.6".into()).label(&TIME), "DSO libc.so.6");
     }
 }

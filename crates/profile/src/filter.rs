@@ -27,10 +27,11 @@ pub struct Filter {
     pub events: Option<Vec<bool>>,
     /// Modules that samples were taken in: whole paths, or the last parts of paths.
     pub dsos: Vec<String>,
-    /// Part of the name of the function that the sample was taken in, or of one inlined there; after `=` the whole name.
-    pub symbol: Option<String>,
-    /// Part of the name of that function or of any caller; after `=` the whole name.
-    pub focus: Option<String>,
+    /// Parts of the name of the function that the sample was taken in, or of ones inlined there; after `=` the whole name.
+    /// A sample that passes has all of them.
+    pub symbols: Vec<String>,
+    /// Parts of the name of that function or of any caller; after `=` the whole name. A sample that passes has all of them.
+    pub focus: Vec<String>,
     /// Processes and threads that the recording is of, where its events were of all tasks.
     pub targets: Targets,
     /// How it was asked for: names of the flags and their values. Foreign text.
@@ -126,7 +127,7 @@ impl Filter {
 
     /// Whether it asks for names of functions.
     pub(crate) fn is_by_name(&self) -> bool {
-        self.symbol.is_some() || self.focus.is_some() || !self.dsos.is_empty()
+        [&self.symbols, &self.focus, &self.dsos].iter().any(|names| !names.is_empty())
     }
 
     /// Whether it asks for CPUs or times.
@@ -170,10 +171,10 @@ impl Filter {
             let has = |module: u32| is_in.get(module as usize).copied().unwrap_or(false);
             kept.push(counts.stacks_in(&|frame| has(frame.module)));
         }
-        if let Some(wanted) = &self.symbol {
+        for wanted in &self.symbols {
             kept.push(counts.stacks_in_function(&by_function(wanted)));
         }
-        if let Some(wanted) = &self.focus {
+        for wanted in &self.focus {
             let is_it = by_function(wanted);
             let has = |function: Option<u32>| function.is_some_and(|at| is_it[at as usize]);
             kept.push(counts.stacks_through(&|frame| has(frame.function)));

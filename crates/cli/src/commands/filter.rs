@@ -53,53 +53,45 @@ pub(crate) struct SymbolFilterArgs {
     dsos: Vec<String>,
     /// Show only samples in functions whose name contains TEXT
     ///
-    /// Functions inlined there count too. =NAME is the whole name.
+    /// Functions inlined there count too. =NAME is the whole name. Given twice, samples match both.
     #[arg(long, value_name = "TEXT")]
-    symbol_filter: Option<String>,
+    symbol_filter: Vec<String>,
     /// Show only samples with TEXT anywhere in the call stack
     ///
-    /// TEXT is a part of a function's name; =NAME is the whole name.
+    /// TEXT is a part of a function's name; =NAME is the whole name. Given twice, samples match both.
     #[arg(long, value_name = "TEXT")]
-    focus: Option<String>,
+    focus: Vec<String>,
 }
 
 impl SymbolFilterArgs {
     /// Puts them into a filter.
     pub(crate) fn add_to(&self, filter: &mut Filter) {
         filter.dsos.clone_from(&self.dsos);
-        filter.symbol.clone_from(&self.symbol_filter);
+        filter.symbols.clone_from(&self.symbol_filter);
         filter.focus.clone_from(&self.focus);
-        let asked = |name, value: &Option<String>| value.clone().map(|value| (name, value));
-        let dsos = (!self.dsos.is_empty()).then(|| self.dsos.join(","));
-        filter.asked.extend(asked("dsos", &dsos));
-        filter.asked.extend(asked("symbol-filter", &self.symbol_filter));
-        filter.asked.extend(asked("focus", &self.focus));
+        filter.asked.extend(self.asked());
     }
 
-    /// The flags, for a command that takes them too.
-    pub(crate) fn flags(&self) -> Vec<String> {
-        let mut filter = Filter::default();
-        self.add_to(&mut filter);
-        flags_of(&filter.asked)
+    /// Flags and their values.
+    pub(crate) fn asked(&self) -> Vec<(&'static str, String)> {
+        let dsos = (!self.dsos.is_empty()).then(|| ("dsos", self.dsos.join(",")));
+        let symbols = self.symbol_filter.iter().map(|text| ("symbol-filter", text.clone()));
+        let focus = self.focus.iter().map(|text| ("focus", text.clone()));
+        dsos.into_iter().chain(symbols).chain(focus).collect()
     }
 
     /// Whether anything is left out by them.
     pub(crate) fn is_asked(&self) -> bool {
-        self.symbol_filter.is_some() || self.focus.is_some() || !self.dsos.is_empty()
+        !self.asked().is_empty()
     }
 
     /// Whether callers have to be told apart for them.
     pub(crate) fn need_chains(&self) -> bool {
-        self.focus.is_some()
+        !self.focus.is_empty()
     }
 }
 
 impl FilterArgs {
-    /// The flags, for a command that takes them too.
-    pub(crate) fn flags(&self) -> Vec<String> {
-        flags_of(&self.asked())
-    }
-
     /// Whether nothing is left out.
     pub(crate) fn is_open(&self) -> bool {
         self.asked().is_empty()
@@ -156,7 +148,7 @@ impl FilterArgs {
     }
 
     /// Flags and their values.
-    fn asked(&self) -> Vec<(&'static str, String)> {
+    pub(crate) fn asked(&self) -> Vec<(&'static str, String)> {
         let numbers = |list: &[i32]| {
             let list: Vec<String> = list.iter().map(ToString::to_string).collect();
             list.join(",")
@@ -174,11 +166,6 @@ impl FilterArgs {
         .filter(|(_, value)| !value.is_empty())
         .collect()
     }
-}
-
-/// Flags and their values as words of a command line.
-fn flags_of(asked: &[(&str, String)]) -> Vec<String> {
-    asked.iter().flat_map(|(name, value)| [format!("--{name}"), value.clone()]).collect()
 }
 
 /// The node of each CPU, as far as the recording tells.

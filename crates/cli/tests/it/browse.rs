@@ -156,7 +156,17 @@ fn filters_add_up_and_their_command_prints_the_same() {
     let scratch = recorded();
     let ended = browse(
         &scratch,
-        &["-i", "x.data", "--no-symbol-cache"],
+        &[
+            "-i",
+            "x.data",
+            "--no-symbol-cache",
+            "--comm",
+            "parser,sender",
+            "--time",
+            "10%-90%",
+            "--focus",
+            "=leaf_hash",
+        ],
         &json!([
             ["wait", "functions by self"],
             ["send", "4"],
@@ -194,9 +204,16 @@ fn filters_add_up_and_their_command_prints_the_same() {
     let line = raw.lines().rev().find(|line| line.contains("pmuscope report")).unwrap();
     let line = line.rsplit('\u{1b}').next().unwrap();
     let line = &line[line.find("pmuscope report").unwrap()..];
-    for part in ["--no-symbol-cache", "--tid ", "--focus '=parse_line'", "--time ", "--by command"]
-    {
-        assert!(line.contains(part), "{part}: {line}");
+    for part in [
+        "--no-symbol-cache",
+        "--comm parser,sender",
+        "--tid ",
+        "--focus '=leaf_hash' --",
+        "--focus '=parse_line'",
+        "--time ",
+        "--by command",
+    ] {
+        assert_eq!(line.matches(part).count(), 1, "{part}: {line}");
     }
     let crumbs = screen(&ended, 26).lines().nth(2).unwrap().to_owned();
     let seen: u64 = crumbs.split(' ').next().unwrap().replace(',', "").parse().unwrap();

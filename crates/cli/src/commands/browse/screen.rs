@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use pmuscope_browse::{After, Browser, CommandJob, RecordingFlags};
 use pmuscope_console::exit::{Exit, bad_input};
 use pmuscope_console::terminal::{print, style};
-use pmuscope_profile::{GroupBy, Options, TasksBy};
+use pmuscope_profile::{GroupBy, Options, Profile, TasksBy};
 
 use super::job::Running;
 use crate::commands::empty;
@@ -39,7 +39,8 @@ pub(in crate::commands) fn show(path: &Path, load: &LoadArgs) -> anyhow::Result<
         return Ok(Exit::Incomplete);
     }
     let nodes = nodes(&profile.metadata);
-    let browser = Browser::new(profile, origin(path, load), nodes, style());
+    let origin = origin(path, load, &profile);
+    let browser = Browser::new(profile, origin, nodes, style());
     if let After::QuitWith(command) = draw(browser)? {
         print(&format!("{}\n", command.shell()))?;
     }
@@ -47,13 +48,13 @@ pub(in crate::commands) fn show(path: &Path, load: &LoadArgs) -> anyhow::Result<
 }
 
 /// The recording as commands are asked for it.
-fn origin(path: &Path, load: &LoadArgs) -> RecordingFlags {
-    let mut of_report = load.symbol_filter.flags();
-    of_report.extend(load.no_inline.then(|| "--no-inline".to_owned()));
+fn origin(path: &Path, load: &LoadArgs, profile: &Profile) -> RecordingFlags {
     RecordingFlags {
         file: path.display().to_string(),
-        filters: load.filter.flags(),
-        of_report,
+        filters: load.filter.asked(),
+        times: profile.filtered.iter().flat_map(|one| one.filter.times.iter().cloned()).collect(),
+        by_name: load.symbol_filter.asked(),
+        of_report: load.no_inline.then(|| "--no-inline".to_owned()).into_iter().collect(),
         symbols: load.symbols.flags(),
     }
 }
