@@ -141,21 +141,32 @@ fn each_recording(check: impl Fn(&std::path::Path) -> bool) {
     assert!(read * 2 > recordings.len(), "{read} of {} can be read", recordings.len());
 }
 
-#[test]
-fn any_number_of_workers_writes_the_same() {
+/// A test for each form, so that they run at once.
+fn any_number_of_workers_writes_the_same(form: Form) {
     each_recording(|path| {
-        let mut was_read = false;
-        for form in [Form::Text, Form::Json, Form::Csv] {
-            let fields = "+pid,+addr,+weight,+read,+id,+brstacksym,+uregs";
-            let one = listed(path, form, fields, 1);
-            for workers in [2, 7] {
-                let more = listed(path, form, fields, workers);
-                assert!(one == more, "{} as {form:?} by {workers} workers", path.display());
-            }
-            was_read |= one.is_ok_and(|bytes| bytes.len() > 100);
+        let fields = "+pid,+addr,+weight,+read,+id,+brstacksym,+uregs";
+        let one = listed(path, form, fields, 1);
+        for workers in [2, 7] {
+            let more = listed(path, form, fields, workers);
+            assert!(one == more, "{} as {form:?} by {workers} workers", path.display());
         }
-        was_read
+        one.is_ok_and(|bytes| bytes.len() > 100)
     });
+}
+
+#[test]
+fn any_number_of_workers_writes_the_same_text() {
+    any_number_of_workers_writes_the_same(Form::Text);
+}
+
+#[test]
+fn any_number_of_workers_writes_the_same_json() {
+    any_number_of_workers_writes_the_same(Form::Json);
+}
+
+#[test]
+fn any_number_of_workers_writes_the_same_csv() {
+    any_number_of_workers_writes_the_same(Form::Csv);
 }
 
 /// Every sample is a row, with the values that CSV has.
