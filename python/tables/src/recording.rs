@@ -39,6 +39,17 @@ pub struct OpenRecording {
     found: Mutex<ReadSoFar>,
 }
 
+/// What is made of a recording when it is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    /// Rows of functions, with their confidence intervals.
+    Rows,
+    /// Samples one by one.
+    Samples,
+    /// All of it.
+    Both,
+}
+
 /// What was read already.
 #[derive(Debug, Default)]
 struct ReadSoFar {
@@ -73,7 +84,7 @@ impl OpenRecording {
         if let Some(profile) = &found.profile {
             return Ok(Arc::clone(profile));
         }
-        let profile = Arc::new(self.load(false)?);
+        let profile = Arc::new(self.load(Wanted::Rows)?);
         found.profile = Some(Arc::clone(&profile));
         Ok(profile)
     }
@@ -83,15 +94,25 @@ impl OpenRecording {
     /// # Errors
     /// The file cannot be read.
     pub fn samples(&self) -> Result<ArrowTable, TableError> {
+        let profile = self.profile()?;
         let mut found = self.found();
         if let Some(table) = &found.samples {
             return Ok(table.clone());
         }
-        let mut profile = self.load(true)?;
-        let samples = profile.samples.take().unwrap_or_default();
-        let table = samples::table(&profile, &samples)?;
-        // Numbers of stacks are those of the profile that the other tables are made of.
-        found.profile = Some(Arc::new(profile));
+        // Rows and intervals were made when the recording was opened.
+        let mut counted = self.load(Wanted::Samples)?;
+        // Numbers of stacks are those of the profile that the other tables are made of. A file that was written to meanwhile
+        // has others: then all tables are of what it is now.
+        let (now, before) = (&counted.aggregate, &profile.aggregate);
+        let is_another = now.stacks != before.stacks || now.frames != before.frames;
+        if is_another {
+            counted = self.load(Wanted::Both)?;
+        }
+        let samples = counted.samples.take().unwrap_or_default();
+        let table = samples::table(&counted, &samples)?;
+        if is_another {
+            found.profile = Some(Arc::new(counted));
+        }
         found.samples = Some(table.clone());
         Ok(table)
     }
@@ -160,7 +181,7 @@ impl OpenRecording {
         Ok(wanted)
     }
 
-    fn load(&self, keeps_samples: bool) -> Result<Profile, TableError> {
+    fn load(&self, wanted: Wanted) -> Result<Profile, TableError> {
         let mut reader = self.file.reader()?;
         let mut symbolizer = self.symbolizer();
         let running = symbolizer.running_kernel();
@@ -171,16 +192,21 @@ impl OpenRecording {
             let unwinder = symbolizer.unwinder();
             let unwinding = Some(Unwinding { unwinder: &unwinder, running: &running });
             let threads = available_threads();
-            match keeps_samples {
-                true => Collected::read_samples(&mut reader, counting, threads, unwinding)?,
-                false => Collected::read(&mut reader, counting, threads, unwinding)?,
+            match wanted {
+                Wanted::Rows => Collected::read(&mut reader, counting, threads, unwinding)?,
+                Wanted::Samples | Wanted::Both => {
+                    Collected::read_samples(&mut reader, counting, threads, unwinding)?
+                }
             }
         };
         for (pid, dump) in collected.jit_dumps() {
             symbolizer.add_jit_dump(*pid, dump.clone());
         }
         let detail = if self.options.lines { Detail::Line } else { Detail::Function };
-        let options = Options { totals, detail, ..Options::default() };
+        let options = match wanted {
+            Wanted::Samples => Options { detail, ..Options::COUNTS },
+            Wanted::Rows | Wanted::Both => Options { totals, detail, ..Options::default() },
+        };
         Ok(collected.profile(&reader, &running, options, &mut |requests| {
             symbolizer.resolve_all(requests)
         })?)
