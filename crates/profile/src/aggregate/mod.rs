@@ -84,6 +84,8 @@ pub struct CodeFrame {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stacks {
     nodes: Vec<StackNode>,
+    /// Whether they are numbered level by level: known as they come, because a view asks for it once for each thread.
+    is_by_level: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,7 +96,8 @@ struct StackNode {
 
 impl Default for Stacks {
     fn default() -> Self {
-        Self { nodes: vec![StackNode { parent: Self::ROOT, frame: FrameId::MAX }] }
+        let root = StackNode { parent: Self::ROOT, frame: FrameId::MAX };
+        Self { nodes: vec![root], is_by_level: true }
     }
 }
 
@@ -111,6 +114,7 @@ impl Stacks {
 
     /// Adds a stack: `frame`, called from `parent`. The caller sees to it that it is not there yet.
     pub fn push(&mut self, parent: StackId, frame: FrameId) -> StackId {
+        self.is_by_level &= self.nodes.last().is_some_and(|last| last.parent <= parent);
         self.nodes.push(StackNode { parent, frame });
         (self.nodes.len() - 1) as StackId
     }
@@ -138,8 +142,7 @@ impl Stacks {
 
     /// Stacks level by level, and the place of each there; `None` where they are numbered so.
     pub(crate) fn levels(&self) -> Option<(Vec<StackId>, Vec<StackId>)> {
-        let is_by_level = self.nodes[1..].is_sorted_by_key(|node| node.parent);
-        (!is_by_level).then(|| {
+        (!self.is_by_level).then(|| {
             let mut rank = vec![Self::ROOT; self.len()];
             let mut depth = vec![0_u32; self.len()];
             for (at, node) in self.nodes.iter().enumerate().skip(1) {

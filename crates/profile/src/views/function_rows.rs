@@ -17,7 +17,9 @@ use rustc_hash::FxHashMap;
 
 use super::Sums;
 use super::function_table::{FunctionName, FunctionNames, FunctionTable};
-use super::query::{KeyedSums, NONE, RowKeys, add_totals, own_rows, rank_cells, series_of};
+use super::query::{
+    CellsByWho, KeyedSums, NONE, RowKeys, add_totals, own_rows, rank_cells, series_of,
+};
 use crate::aggregate::{
     Aggregate, CodeFrame, FrameId, FunctionId, LongPhases, SampleCell, StackId,
 };
@@ -160,11 +162,13 @@ impl<'a> Rows<'a> {
         let cells = self.aggregate.of_event(index);
         let Sums { samples, weight } = Sums::of_all(cells);
         let measure = Measure { by_period, total: if by_period { weight } else { samples } };
-        let (mut rows, mut row_of_cell) = own_rows(self, cells);
+        let by_who = CellsByWho::new(self, cells);
+        let (mut rows, mut row_of_cell) = own_rows(self, cells, &by_who);
         let own = rows.len();
         if options.totals {
-            add_totals(self, &self.aggregate.stacks, cells, &mut rows);
+            add_totals(self, &self.aggregate.stacks, cells, &by_who, &mut rows);
         }
+        drop(by_who);
         let most = options.rows.map_or(rows.len(), |rows| rows.max(LEAST));
         let order = self.largest(&rows, most, by_period);
         let mut share = |row: &u32| self.share(&rows[*row as usize], measure, options.totals);
@@ -293,8 +297,8 @@ impl<'a> Rows<'a> {
 }
 
 impl RowKeys for Rows<'_> {
-    fn who(&self, cell: &SampleCell) -> u32 {
-        self.command_ids[cell.task as usize]
+    fn whos(&self, cells: &[SampleCell]) -> Vec<u32> {
+        cells.iter().map(|cell| self.command_ids[cell.task as usize]).collect()
     }
 
     fn what(&mut self, stack: StackId) -> u32 {

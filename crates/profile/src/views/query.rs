@@ -10,8 +10,6 @@
 
 use std::ops::Range;
 
-use rustc_hash::FxHashMap;
-
 use super::Sums;
 use super::stack_sums::StackSums;
 use crate::aggregate::{AddsTo, Aggregate, FrameId, RowSeries, SampleCell, StackId, Stacks};
@@ -21,8 +19,8 @@ pub(super) const NONE: u32 = u32::MAX;
 
 /// What rows are passed apart by.
 pub(super) trait RowKeys {
-    /// The number of who ran.
-    fn who(&self, cell: &SampleCell) -> u32;
+    /// The numbers of who ran, one for each cell.
+    fn whos(&self, cells: &[SampleCell]) -> Vec<u32>;
     /// The number of what a stack comes to.
     fn what(&mut self, stack: StackId) -> u32;
     /// The number of what a frame comes to, and a value that is passed to its callees as `above`; [`NONE`] for the
@@ -45,31 +43,45 @@ pub(super) struct KeyedSums {
     pub(super) total: Sums,
 }
 
-/// The rows of cells, and the row of each.
+/// Cells by who ran in them.
+pub(super) struct CellsByWho {
+    /// Who, for each cell.
+    whos: Vec<u32>,
+    /// Indices of the cells in the order of who.
+    order: Vec<u32>,
+}
+
+impl CellsByWho {
+    pub(super) fn new(keys: &impl RowKeys, cells: &[SampleCell]) -> Self {
+        let whos = keys.whos(cells);
+        let order = by_number(&whos, limit(&whos));
+        Self { whos, order }
+    }
+
+    fn who(&self, cell: u32) -> u32 {
+        self.whos[cell as usize]
+    }
+}
+
+/// The rows of cells, by what and who, and the row of each.
 pub(super) fn own_rows(
     keys: &mut impl RowKeys,
     cells: &[SampleCell],
+    by_who: &CellsByWho,
 ) -> (Vec<KeyedSums>, Vec<u32>) {
     let whats: Vec<u32> = cells.iter().map(|cell| keys.what(cell.stack)).collect();
-    let who = |cell: u32| keys.who(&cells[cell as usize]);
-    let mut order = by_number(&whats, keys.whats());
+    let order = in_order_of(by_who.order.clone(), &whats, keys.whats());
     let mut rows: Vec<KeyedSums> = Vec::new();
-    let mut row_of_cell = whats;
-    let mut rest = &mut order[..];
-    while let Some(&first) = rest.first() {
-        let what = row_of_cell[first as usize];
-        let same = rest.iter().take_while(|&&cell| row_of_cell[cell as usize] == what).count();
-        let (own, behind) = std::mem::take(&mut rest).split_at_mut(same);
-        own.sort_by_key(|&cell| who(cell));
-        for own in own.chunk_by(|&a, &b| who(a) == who(b)) {
-            let mut row = KeyedSums { what, who: who(own[0]), ..KeyedSums::default() };
-            for &at in own {
-                row.own.add(Sums::of(&cells[at as usize]));
-                row_of_cell[at as usize] = rows.len() as u32;
-            }
-            rows.push(row);
+    let mut row_of_cell = vec![NONE; cells.len()];
+    let key = |cell: u32| (whats[cell as usize], by_who.who(cell));
+    for own in order.chunk_by(|&a, &b| key(a) == key(b)) {
+        let (what, who) = key(own[0]);
+        let mut row = KeyedSums { what, who, ..KeyedSums::default() };
+        for &at in own {
+            row.own.add(Sums::of(&cells[at as usize]));
+            row_of_cell[at as usize] = rows.len() as u32;
         }
-        rest = behind;
+        rows.push(row);
     }
     (rows, row_of_cell)
 }
@@ -80,25 +92,37 @@ pub(super) fn add_totals(
     keys: &mut impl RowKeys,
     stacks: &Stacks,
     cells: &[SampleCell],
+    by_who: &CellsByWho,
     rows: &mut Vec<KeyedSums>,
 ) {
-    let mut numbers: FxHashMap<(u32, u32), usize> =
-        rows.iter().enumerate().map(|(at, row)| ((row.what, row.who), at)).collect();
-    let whos: Vec<u32> = cells.iter().map(|cell| keys.who(cell)).collect();
-    let order = by_number(&whos, whos.iter().max().map_or(0, |last| *last as usize + 1));
+    let whos: Vec<u32> = rows.iter().map(|row| row.who).collect();
+    let own_rows = by_number(&whos, limit(&whos));
+    // Who has cells has rows, so both go from one to the next together.
+    let own_rows = own_rows.chunk_by(|&a, &b| whos[a as usize] == whos[b as usize]);
+    let all_cells = by_who.order.chunk_by(|&a, &b| by_who.who(a) == by_who.who(b));
     let mut totals = WalkTotals::default();
-    for cells_of_one in order.chunk_by(|a, b| whos[*a as usize] == whos[*b as usize]) {
-        let who = whos[cells_of_one[0] as usize];
+    // Of the one whose cells are summed up; all others have no row there.
+    let mut row_of_what: Vec<u32> = Vec::new();
+    for (own_rows, cells_of_one) in own_rows.zip(all_cells) {
+        let who = by_who.who(cells_of_one[0]);
+        row_of_what.resize(keys.whats(), NONE);
+        for &row in own_rows {
+            row_of_what[rows[row as usize].what as usize] = row;
+        }
         let own = cells_of_one.iter().map(|&cell| &cells[cell as usize]);
         let sums = StackSums::new(stacks, own.map(|cell| (cell.stack, Sums::of(cell))).collect());
         totals.add_all(keys, stacks, &sums);
         totals.take_each(|what, total| {
-            let at = *numbers.entry((what, who)).or_insert_with(|| {
+            let row = row_of_what.get(what as usize).copied().filter(|&row| row != NONE);
+            let at = row.map_or(rows.len(), |row| row as usize);
+            if at == rows.len() {
                 rows.push(KeyedSums { what, who, ..KeyedSums::default() });
-                rows.len() - 1
-            });
+            }
             rows[at].total.add(total);
         });
+        for &row in own_rows {
+            row_of_what[rows[row as usize].what as usize] = NONE;
+        }
     }
 }
 
@@ -213,13 +237,22 @@ pub(super) fn series_of(
     })
 }
 
+/// One more than the largest number.
+fn limit(numbers: &[u32]) -> usize {
+    numbers.iter().max().map_or(0, |last| *last as usize + 1)
+}
+
 /// Indices of `numbers`, which are below `limit`, in their order; of equal ones in the order given.
 fn by_number(numbers: &[u32], limit: usize) -> Vec<u32> {
-    let mut order: Vec<u32> = (0..numbers.len() as u32).collect();
+    in_order_of((0..numbers.len() as u32).collect(), numbers, limit)
+}
+
+/// `indices` of `numbers`, each once, in the order of these; of equal ones as they are. Numbers are below `limit`.
+fn in_order_of(mut indices: Vec<u32>, numbers: &[u32], limit: usize) -> Vec<u32> {
     // Few of many events are put in order without going over all that others have.
     if numbers.len() < limit / 16 {
-        order.sort_by_key(|&index| numbers[index as usize]);
-        return order;
+        indices.sort_by_key(|&index| numbers[index as usize]);
+        return indices;
     }
     let mut ends = vec![0_u32; limit + 1];
     for &number in numbers {
@@ -228,8 +261,9 @@ fn by_number(numbers: &[u32], limit: usize) -> Vec<u32> {
     for at in 1..ends.len() {
         ends[at] += ends[at - 1];
     }
-    for (&number, index) in numbers.iter().zip(0..) {
-        let end = &mut ends[number as usize];
+    let mut order = vec![0; indices.len()];
+    for index in indices {
+        let end = &mut ends[numbers[index as usize] as usize];
         order[*end as usize] = index;
         *end += 1;
     }

@@ -16,8 +16,12 @@ use pmuscope_symbols::Line;
 use rustc_hash::FxHashMap;
 
 use super::Sums;
-use super::query::{KeyedSums, NONE, RowKeys, add_totals, own_rows, rank_cells, series_of};
-use crate::aggregate::{Aggregate, CodeFrame, FrameId, RowSeries, SampleCell, StackId, TaskId};
+use super::query::{
+    CellsByWho, KeyedSums, NONE, RowKeys, add_totals, own_rows, rank_cells, series_of,
+};
+use crate::aggregate::{
+    Aggregate, CodeFrame, FrameId, Function, RowSeries, SampleCell, StackId, TaskId,
+};
 use crate::table::ValueNumbers;
 
 /// What can tell rows apart.
@@ -154,8 +158,15 @@ fn ranked(
 ) -> Ranked {
     let cells = counts.of_event(event);
     let mut groups = Groups::new(counts, cells, by, node_of);
-    let (mut sums, row_of_cell) = own_rows(&mut groups, cells);
-    add_totals(&mut groups, &counts.stacks, cells, &mut sums);
+    let by_who = CellsByWho::new(&groups, cells);
+    let (mut sums, row_of_cell) = own_rows(&mut groups, cells, &by_who);
+    if by.iter().any(|dimension| dimension.is_place()) {
+        add_totals(&mut groups, &counts.stacks, cells, &by_who, &mut sums);
+    } else {
+        // A thread has nothing below it that is not in it.
+        sums.iter_mut().for_each(|row| row.total = row.own);
+    }
+    drop(by_who);
     let all = Sums::of_all(cells);
     let share = |sums: Sums| match all.weight {
         0 => 0.0,
@@ -181,13 +192,24 @@ struct Groups<'a> {
     counts: &'a Aggregate,
     by: &'a [Dimension],
     who: ValueNumbers<Vec<Key>>,
-    /// Number of each task on each CPU.
-    who_of: FxHashMap<(TaskId, Option<u32>), u32>,
-    place: ValueNumbers<Vec<Key>>,
+    /// The number of each task on each CPU; of what rows are not by, `None`.
+    who_of: FxHashMap<(Option<TaskId>, Option<u32>), u32>,
     /// Number of each frame's place.
     places: Vec<u32>,
+    /// A frame of each place.
+    frame_of_place: Vec<Option<FrameId>>,
     /// Number of the place of a sample without any frame.
     nowhere: u32,
+}
+
+/// What frames are passed apart by; `None` where rows are not by it, or where it is not known. Names of functions are
+/// numbers: there are far more frames than functions.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+struct PlaceValues<'a> {
+    module: Option<u32>,
+    name: Option<u32>,
+    line: Option<&'a Line>,
+    address: Option<u64>,
 }
 
 impl<'a> Groups<'a> {
@@ -197,33 +219,77 @@ impl<'a> Groups<'a> {
         by: &'a [Dimension],
         node_of: &dyn Fn(u32) -> Option<u32>,
     ) -> Self {
-        let (mut who, mut place) = (ValueNumbers::default(), ValueNumbers::default());
+        let mut who = ValueNumbers::default();
         let mut who_of = FxHashMap::default();
         for cell in cells {
-            who_of.entry((cell.task, cell.cpu)).or_insert_with(|| {
+            who_of.entry(Self::task_and_cpu(by, cell)).or_insert_with(|| {
                 let wanted = by.iter().filter(|dimension| !dimension.is_place());
                 who.number(wanted.map(|one| who_key(counts, cell, *one, node_of)).collect())
             });
         }
-        let wanted = || by.iter().filter(|dimension| dimension.is_place());
-        let key = |frame: &CodeFrame| wanted().map(|one| place_key(counts, frame, *one)).collect();
-        let places = counts.frames.iter().map(|frame| place.number(key(frame))).collect();
-        let nowhere = place.number(wanted().map(|_| Key::Unknown).collect());
-        Self { counts, by, who, who_of, place, places, nowhere }
+        let names = names(counts, by);
+        let mut numbers: FxHashMap<PlaceValues<'_>, u32> = FxHashMap::default();
+        let mut frame_of_place: Vec<Option<FrameId>> = Vec::new();
+        let mut number = |values: PlaceValues<'a>, frame: Option<FrameId>| {
+            *numbers.entry(values).or_insert_with(|| {
+                frame_of_place.push(frame);
+                (frame_of_place.len() - 1) as u32
+            })
+        };
+        let is_by = |dimension| by.contains(&dimension);
+        let by_module = is_by(Dimension::Module);
+        let (by_line, by_address) = (is_by(Dimension::Line), is_by(Dimension::Address));
+        let values = |frame: &'a CodeFrame| PlaceValues {
+            module: by_module.then_some(frame.module),
+            name: frame.function.and_then(|at| names.get(at as usize).copied()),
+            line: frame.line.as_ref().filter(|_| by_line),
+            address: frame.address.filter(|_| by_address),
+        };
+        let places =
+            (0..).zip(&counts.frames).map(|(at, frame)| number(values(frame), Some(at))).collect();
+        let nowhere = number(PlaceValues::default(), None);
+        Self { counts, by, who, who_of, places, frame_of_place, nowhere }
+    }
+
+    /// What of a cell decides who ran.
+    fn task_and_cpu(by: &[Dimension], cell: &SampleCell) -> (Option<TaskId>, Option<u32>) {
+        use Dimension::{Command, Cpu, Node, Process, Thread};
+        let is_by = |dimensions: &[Dimension]| by.iter().any(|one| dimensions.contains(one));
+        let task = is_by(&[Command, Process, Thread]).then_some(cell.task);
+        (task, cell.cpu.filter(|_| is_by(&[Cpu, Node])))
     }
 
     /// Both parts in the order asked for.
     fn keys(&self, who: u32, place: u32) -> Vec<Key> {
         let mut who = self.who.list[who as usize].iter();
-        let mut place = self.place.list[place as usize].iter();
-        let next = |one: &Dimension| if one.is_place() { place.next() } else { who.next() };
-        self.by.iter().map(next).map(|key| key.cloned().unwrap_or(Key::Unknown)).collect()
+        let frame = self.frame_of_place[place as usize];
+        let frame = frame.map(|frame| &self.counts.frames[frame as usize]);
+        let key = |one: &Dimension| {
+            if one.is_place() {
+                return frame.map(|frame| place_key(self.counts, frame, *one));
+            }
+            who.next().cloned()
+        };
+        self.by.iter().map(key).map(|key| key.unwrap_or(Key::Unknown)).collect()
     }
 }
 
+/// For each function the number of its name; nothing where rows are not by name.
+fn names<'a>(counts: &'a Aggregate, by: &[Dimension]) -> Vec<u32> {
+    if !by.contains(&Dimension::Function) {
+        return Vec::new();
+    }
+    let mut numbers: FxHashMap<&'a str, u32> = FxHashMap::default();
+    let number = |function: &'a Function| {
+        let next = numbers.len() as u32;
+        *numbers.entry(&*function.name).or_insert(next)
+    };
+    counts.functions.iter().map(number).collect()
+}
+
 impl RowKeys for Groups<'_> {
-    fn who(&self, cell: &SampleCell) -> u32 {
-        self.who_of[&(cell.task, cell.cpu)]
+    fn whos(&self, cells: &[SampleCell]) -> Vec<u32> {
+        cells.iter().map(|cell| self.who_of[&Self::task_and_cpu(self.by, cell)]).collect()
     }
 
     fn what(&mut self, stack: StackId) -> u32 {
@@ -240,7 +306,7 @@ impl RowKeys for Groups<'_> {
     }
 
     fn whats(&self) -> usize {
-        self.place.list.len()
+        self.frame_of_place.len()
     }
 }
 
