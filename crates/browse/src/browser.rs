@@ -11,7 +11,7 @@ use crate::neighbors_view::NeighborsView;
 use crate::overlay::{Menu, MenuPick, Overlay, Prompt, PromptFor};
 use crate::rows_view::{RowsKind, RowsView};
 use crate::seen::SeenCounts;
-use crate::step::FilterStep;
+use crate::step::{FilterStep, typed_span};
 use crate::subject::{Action, Subject};
 use crate::time_view::TimeView;
 use crate::tree_view::TreeView;
@@ -156,6 +156,7 @@ impl Browser {
             Key::Char('z') => self.drop_steps(1),
             Key::Char('Z') => self.drop_steps(usize::MAX),
             Key::Char('v') => self.overlay = Some(Overlay::Menu(Menu::of_views())),
+            Key::Char('/') if matches!(self.view, OpenView::Time(_)) => self.ask(PromptFor::Span),
             Key::Char('/') => self.ask(PromptFor::Filter),
             Key::Char('e' | 'P') => self.ask(PromptFor::Export),
             Key::Char('k') => self.keep_kernel(),
@@ -284,7 +285,10 @@ impl Browser {
         self.remember(FormerView { view, steps: self.counts.steps().to_vec() });
     }
 
-    fn remember(&mut self, former: FormerView) {
+    fn remember(&mut self, mut former: FormerView) {
+        if let OpenView::Rows(view) = &mut former.view {
+            view.put_aside();
+        }
         if self.before.len() == MOST_BEFORE {
             self.before.remove(0);
         }
@@ -311,6 +315,13 @@ impl Browser {
             return;
         }
         self.remember(FormerView { view, steps: before });
+    }
+
+    fn keep_span(&mut self, text: &str) {
+        match typed_span(self.counts.time(), text) {
+            Ok(blocks) => self.keep(FilterStep::Blocks(blocks)),
+            Err(why) => self.message = Some(format!("{text}: {why}")),
+        }
     }
 
     fn keep_kernel(&mut self) {
@@ -372,6 +383,7 @@ impl Browser {
     fn ask(&mut self, what: PromptFor) {
         let text = match (what, &self.view) {
             (PromptFor::Export, _) => self.export_name(),
+            (PromptFor::Span, _) => String::new(),
             (PromptFor::Filter, OpenView::Rows(view)) => view.filter().to_owned(),
             (PromptFor::Filter, OpenView::Document(view)) => view.filter().to_owned(),
             (PromptFor::Filter, _) => {
@@ -422,6 +434,10 @@ impl Browser {
                 if let OpenView::Document(view) = &mut self.view {
                     view.search(&text);
                 }
+                return After::GoOn;
+            }
+            Key::Enter if prompt.what == PromptFor::Span => {
+                self.keep_span(&prompt.text);
                 return After::GoOn;
             }
             Key::Enter => return self.export(prompt.text),

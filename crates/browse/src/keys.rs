@@ -6,7 +6,7 @@ pub(crate) const LINE: &str =
 
 /// The same in a view of time.
 pub(crate) const TIME_LINE: &str =
-    "arrows move  Space mark  Enter keep span  b rows by  v views  ? help";
+    "arrows move  Space mark  Enter keep span  / type it  b rows by  v views  ? help";
 
 /// The same where a command's text is shown.
 pub(crate) const TEXT_LINE: &str =
@@ -28,7 +28,7 @@ pub(crate) const HELP: [&str; 39] = [
     "p, c, u, o  keep the process, comm, CPU, NUMA node",
     "z           drop the last filter; Z: all filters",
     "",
-    "/           filter rows while typing; in text: search, n and N next and previous",
+    "/           filter rows while typing; in text: search (n, N: on); in time: a span",
     "s, S        sort by the next, previous column; R: reversed",
     "+           expand, collapse; E: all, C: none",
     "Tab         next event",

@@ -35,6 +35,8 @@ pub(crate) enum Overlay {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PromptFor {
     Filter,
+    /// A span of time.
+    Span,
     /// The file that the view is written to.
     Export,
 }
@@ -53,6 +55,7 @@ impl Prompt {
     pub(crate) fn label(&self) -> &'static str {
         match self.what {
             PromptFor::Filter => "/",
+            PromptFor::Span => "keep seconds FROM-TO, as in 2.5-10: ",
             PromptFor::Export => "export to (.csv, .json, .html, .txt): ",
         }
     }

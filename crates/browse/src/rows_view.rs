@@ -1,6 +1,8 @@
 //! A table by function, thread, CPU or whatever rows can be by.
 
 use std::cmp::Ordering;
+use std::collections::HashMap;
+use std::rc::Rc;
 
 use pmuscope_profile::views::{Dimension, Key as RowKey, Row};
 use pmuscope_report::{Key, RowsBy, Style, TableLines, rows_lines};
@@ -77,44 +79,73 @@ pub(crate) struct RowsView {
     reversed: bool,
     filter: String,
     list: ListPosition,
-    /// Those that the filter leaves, sorted.
-    rows: Vec<Row>,
-    /// All of them.
-    all: Vec<Row>,
+    /// Those that the filter leaves, sorted: places in `all`.
+    shown: Vec<u32>,
+    /// All of them, the largest first.
+    all: Rc<Vec<Row>>,
+    /// The chosen row of a view that holds none, to be chosen again.
+    left_at: Option<Vec<RowKey>>,
 }
 
 impl RowsView {
     pub(crate) fn new(kind: RowsKind) -> Self {
-        let (list, rows, all) = (ListPosition::default(), Vec::new(), Vec::new());
-        Self { kind, sort: Sort::Own, reversed: false, filter: String::new(), list, rows, all }
+        Self {
+            kind,
+            sort: Sort::Own,
+            reversed: false,
+            filter: String::new(),
+            list: ListPosition::default(),
+            shown: Vec::new(),
+            all: Rc::default(),
+            left_at: None,
+        }
     }
 
-    /// SeenCounts anew; the chosen row stays where it is there.
+    /// Counts anew; the chosen row stays where it is there.
     pub(crate) fn count(&mut self, counts: &SeenCounts) {
+        let chosen = self.left_at.take().or_else(|| self.chosen().map(|row| row.keys.clone()));
         self.all = counts.rows(self.kind.dimensions(), INTERVALS);
-        self.arrange(counts);
+        self.arrange(counts, chosen.as_deref());
     }
 
-    /// Sorts and filters.
-    fn arrange(&mut self, counts: &SeenCounts) {
-        let chosen = self.rows.get(self.list.at).map(|row| row.keys.clone());
-        let wanted = self.filter.to_lowercase();
-        let holds = |row: &&Row| row.keys.iter().any(|key| holds(key, counts, &wanted));
-        self.rows = self.all.iter().filter(holds).cloned().collect();
-        let (sort, reversed) = (self.sort, self.reversed);
-        self.rows.sort_by(|a, b| {
-            let order = compare(sort, a, b);
-            if reversed { order.reverse() } else { order }
-        });
-        let found = chosen.and_then(|keys| self.rows.iter().position(|row| row.keys == keys));
-        self.list.at = found.unwrap_or(0);
+    /// Without its rows, to be kept while others are looked at.
+    pub(crate) fn put_aside(&mut self) {
+        self.left_at = self.chosen().map(|row| row.keys.clone());
+        (self.shown, self.all) = (Vec::new(), Rc::default());
+    }
+
+    fn chosen(&self) -> Option<&Row> {
+        self.shown.get(self.list.at).map(|&at| &self.all[at as usize])
+    }
+
+    /// Sorts and filters; `chosen` are the keys of the row to be chosen, where it is left.
+    fn arrange(&mut self, counts: &SeenCounts, chosen: Option<&[RowKey]>) {
+        let mut search = TextSearch::new(counts, &self.filter);
+        let places = (0..).zip(self.all.iter());
+        let mut shown: Vec<u32> =
+            places.filter(|(_, row)| search.finds(&row.keys)).map(|(at, _)| at).collect();
+        let row = |at: &u32| &self.all[*at as usize];
+        // That is their order.
+        if self.sort != Sort::Own {
+            shown.sort_by(|a, b| compare(self.sort, row(a), row(b)));
+        }
+        if self.reversed {
+            shown.reverse();
+        }
+        let found = chosen.and_then(|keys| shown.iter().position(|at| row(at).keys == keys));
+        (self.list.at, self.shown) = (found.unwrap_or(0), shown);
+    }
+
+    /// Sorts and filters; the chosen row stays where it is there.
+    fn arrange_again(&mut self, counts: &SeenCounts) {
+        let chosen = self.chosen().map(|row| row.keys.clone());
+        self.arrange(counts, chosen.as_deref());
     }
 
     /// The filter that is typed.
     pub(crate) fn set_filter(&mut self, filter: &str, counts: &SeenCounts) {
         filter.clone_into(&mut self.filter);
-        self.arrange(counts);
-        self.list.at = 0;
+        self.arrange(counts, None);
     }
 
     pub(crate) fn filter(&self) -> &str {
@@ -128,9 +159,9 @@ impl RowsView {
             Key::Char('S') => self.sort_by_next(counts, usize::MAX),
             Key::Char('R') => {
                 self.reversed = !self.reversed;
-                self.arrange(counts);
+                self.arrange_again(counts);
             }
-            key => return self.list.moves(key, self.rows.len()),
+            key => return self.list.moves(key, self.shown.len()),
         }
         true
     }
@@ -152,13 +183,12 @@ impl RowsView {
         let all = self.sorts(counts);
         let at = all.iter().position(|sort| *sort == self.sort).unwrap_or(0);
         self.sort = all[at.wrapping_add(step).wrapping_add(all.len()) % all.len()];
-        (self.reversed, self.list.at) = (false, 0);
-        self.arrange(counts);
-        self.list.at = 0;
+        self.reversed = false;
+        self.arrange(counts, None);
     }
 
     pub(crate) fn subject(&self) -> Subject {
-        let row = self.rows.get(self.list.at);
+        let row = self.chosen();
         row.map(|row| Subject::of_row(self.kind.dimensions(), &row.keys)).unwrap_or_default()
     }
 
@@ -182,7 +212,7 @@ impl RowsView {
 
     /// Number of rows, and the chosen one.
     pub(crate) fn position(&self) -> (usize, usize) {
-        (self.list.at, self.rows.len())
+        (self.list.at, self.shown.len())
     }
 
     /// The lines that are seen, and which of them is chosen.
@@ -194,13 +224,17 @@ impl RowsView {
     ) -> (TableLines, usize) {
         let children = self.has_totals(counts);
         let by = RowsBy { dimensions: self.kind.dimensions(), modules: counts.modules(), children };
+        let rows = |range: std::ops::Range<usize>| -> Vec<Row> {
+            self.shown[range].iter().map(|&at| self.all[at as usize].clone()).collect()
+        };
+        let all = self.shown.len();
         // The head may take two lines where it is narrow.
-        let heads = rows_lines(&self.rows[..self.rows.len().min(1)], by, style).head.len();
-        let seen = self.list.seen(self.rows.len(), height.saturating_sub(heads));
+        let heads = rows_lines(&rows(0..all.min(1)), by, style).head.len();
+        let seen = self.list.seen(all, height.saturating_sub(heads));
         let chosen = self.list.line(&seen);
         let (from, skipped) = if seen.end <= STEADY { (0, seen.start) } else { (seen.start, 0) };
-        let steady = if from == 0 { self.rows.len().min(STEADY) } else { seen.end };
-        let mut lines = rows_lines(&self.rows[from..steady.max(seen.end)], by, style);
+        let steady = if from == 0 { all.min(STEADY) } else { seen.end };
+        let mut lines = rows_lines(&rows(from..steady.max(seen.end)), by, style);
         lines.rows = lines.rows.drain(..).skip(skipped).take(seen.len()).collect();
         (lines, chosen)
     }
@@ -226,16 +260,37 @@ fn compare(sort: Sort, a: &Row, b: &Row) -> Ordering {
         .then_with(|| a.keys.cmp(&b.keys))
 }
 
-/// Whether what is shown for a key holds a text, in lower case.
-fn holds(key: &RowKey, counts: &SeenCounts, wanted: &str) -> bool {
-    let holds = |text: &str| text.to_lowercase().contains(wanted);
-    match key {
-        RowKey::Name(name) => holds(name),
-        RowKey::Module(module) => {
-            counts.modules().get(*module as usize).is_some_and(|module| holds(&module.path))
+/// Looks for a text in rows, whatever its case. Many rows have the same names: each is looked at once.
+struct TextSearch<'a> {
+    wanted: String,
+    counts: &'a SeenCounts,
+    modules: HashMap<u32, bool>,
+    /// By address of the name, which rows share.
+    names: HashMap<*const u8, bool>,
+}
+
+impl<'a> TextSearch<'a> {
+    fn new(counts: &'a SeenCounts, text: &str) -> Self {
+        let (modules, names) = (HashMap::new(), HashMap::new());
+        Self { wanted: text.to_lowercase(), counts, modules, names }
+    }
+
+    fn finds(&mut self, keys: &[RowKey]) -> bool {
+        self.wanted.is_empty() || keys.iter().any(|key| self.is_in(key))
+    }
+
+    /// Whether what is shown for a key holds the text.
+    fn is_in(&mut self, key: &RowKey) -> bool {
+        let holds = |text: &str| text.to_lowercase().contains(&self.wanted);
+        match key {
+            RowKey::Name(name) => *self.names.entry(name.as_ptr()).or_insert_with(|| holds(name)),
+            RowKey::Module(module) => *self.modules.entry(*module).or_insert_with(|| {
+                let module = self.counts.modules().get(*module as usize);
+                module.is_some_and(|module| holds(&module.path))
+            }),
+            RowKey::Number(number) => holds(&number.to_string()),
+            RowKey::Unknown => holds("[unknown]"),
+            RowKey::Line(_) | RowKey::Address(_) => false,
         }
-        RowKey::Number(number) => holds(&number.to_string()),
-        RowKey::Unknown => holds("[unknown]"),
-        RowKey::Line(_) | RowKey::Address(_) => false,
     }
 }

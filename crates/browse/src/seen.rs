@@ -1,9 +1,11 @@
 //! What was read, and the part of it that the filters leave.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use pmuscope_profile::aggregate::{Aggregate, CellCounts, Timeline};
-use pmuscope_profile::views::{CallSites, Row};
+use pmuscope_profile::views::{CallSites, Dimension, Row, rows};
 use pmuscope_profile::{EventProfile, ModuleSummary, Profile};
 
 use crate::step::{FilterStep, narrow};
@@ -23,6 +25,41 @@ pub(crate) struct SeenCounts {
     steps: Vec<FilterStep>,
     /// Index of the event that is shown.
     event: usize,
+    /// Tables that were made last.
+    tables: RefCell<RecentTables>,
+}
+
+/// Tables by rows, so that one that is gone back to is not made again.
+#[derive(Default)]
+struct RecentTables {
+    /// The newest last.
+    tables: Vec<RecentTable>,
+}
+
+struct RecentTable {
+    by: Vec<Dimension>,
+    event: usize,
+    steps: Vec<FilterStep>,
+    rows: Rc<Vec<Row>>,
+}
+
+impl RecentTables {
+    /// Rows of all tables, but that there is always one: some 200 bytes each.
+    const MOST_ROWS: usize = 1_000_000;
+
+    fn find(&self, by: &[Dimension], event: usize, steps: &[FilterStep]) -> Option<Rc<Vec<Row>>> {
+        let is_it =
+            |one: &&RecentTable| one.by == by && one.event == event && one.steps == steps;
+        self.tables.iter().find(is_it).map(|one| Rc::clone(&one.rows))
+    }
+
+    fn keep(&mut self, table: RecentTable) {
+        self.tables.push(table);
+        let mut rows: usize = self.tables.iter().map(|one| one.rows.len()).sum();
+        while rows > Self::MOST_ROWS && self.tables.len() > 1 {
+            rows -= self.tables.remove(0).rows.len();
+        }
+    }
 }
 
 impl SeenCounts {
@@ -36,7 +73,8 @@ impl SeenCounts {
             .max_by_key(|(at, event)| (event.samples, std::cmp::Reverse(*at)));
         let event = most.map_or(0, |(at, _)| at);
         let time = profile.aggregate.timeline;
-        Self { all: None, time, sites, nodes, steps: Vec::new(), event, profile }
+        let tables = RefCell::default();
+        Self { all: None, time, sites, nodes, steps: Vec::new(), event, tables, profile }
     }
 
     pub(crate) fn profile(&self) -> &Profile {
@@ -108,14 +146,20 @@ impl SeenCounts {
     }
 
     /// Rows of the event, the largest first; the first `intervals` have an interval.
-    pub(crate) fn rows(
-        &self,
-        by: &[pmuscope_profile::views::Dimension],
-        intervals: usize,
-    ) -> Vec<Row> {
-        let Some(event) = self.event() else { return Vec::new() };
+    pub(crate) fn rows(&self, by: &[Dimension], intervals: usize) -> Rc<Vec<Row>> {
+        let Some(event) = self.event() else { return Rc::default() };
+        if let Some(rows) = self.tables.borrow().find(by, self.event, &self.steps) {
+            return rows;
+        }
         let node_of = self.node_of();
-        pmuscope_profile::views::rows(self.seen(), event.index, by, &node_of, intervals)
+        let rows = Rc::new(rows(self.seen(), event.index, by, &node_of, intervals));
+        self.tables.borrow_mut().keep(RecentTable {
+            by: by.to_vec(),
+            event: self.event,
+            steps: self.steps.clone(),
+            rows: Rc::clone(&rows),
+        });
+        rows
     }
 
     /// Whether a stack is more than a function and what was inlined into it.

@@ -106,6 +106,24 @@ pub(crate) fn span_text(time: &Timeline, blocks: &Range<u32>) -> String {
     format!("{}-{} s", fixed(seconds(blocks.start), decimals), fixed(seconds(blocks.end), decimals))
 }
 
+/// The blocks that hold a span of time, which is typed in seconds from the start of the recording: `2.5-10`, `2.5,10`; an end
+/// that is left out is that of the recording.
+pub(crate) fn typed_span(time: &Timeline, text: &str) -> Result<Range<u32>, &'static str> {
+    const FORM: &str = "two times in seconds, as in 2.5-10 or 2.5-";
+    let (from, to) = text.split_once([',', '-']).ok_or(FORM)?;
+    let seconds = |text: &str, open: f64| -> Result<f64, &'static str> {
+        match text.trim() {
+            "" => Ok(open),
+            text => text.parse().ok().filter(|at: &f64| at.is_finite() && *at >= 0.0).ok_or(FORM),
+        }
+    };
+    let (from, to) = (seconds(from, 0.0)?, seconds(to, f64::INFINITY)?);
+    let block_s = time.block_ns as f64 / 1e9;
+    let most = f64::from(time.blocks);
+    let (start, end) = ((from / block_s).floor().min(most), (to / block_s).ceil().min(most));
+    if start < end { Ok(start as u32..end as u32) } else { Err("no time of the recording") }
+}
+
 /// Decimals of a second that distinguish neighboring blocks.
 pub(crate) fn decimals(time: &Timeline) -> usize {
     match time.block_ns {
@@ -194,6 +212,27 @@ mod tests {
             time_flag(&time, &(0..4), &read),
             "1.000000000,2.000000000 3.000000000,3.999999999"
         );
+    }
+
+    #[test]
+    fn a_typed_span_is_the_blocks_that_hold_it() {
+        let time = Timeline { start: 7, block_ns: 500_000_000, blocks: 10 };
+        for (text, blocks) in [
+            ("1-2", 2..4),
+            ("1.1,1.9", 2..4),
+            ("1.1 - 2.1", 2..5),
+            ("-0.2", 0..1),
+            ("4.9-", 9..10),
+            ("-", 0..10),
+            ("3-99", 6..10),
+        ] {
+            assert_eq!(typed_span(&time, text), Ok(blocks), "{text}");
+        }
+        for text in ["", "3", "a-b", "2-1", "9-10", "1-nan", "0-0"] {
+            assert!(typed_span(&time, text).is_err(), "{text}");
+        }
+        let untimed = Timeline { start: 0, block_ns: 0, blocks: 0 };
+        assert!(typed_span(&untimed, "0-1").is_err());
     }
 
     #[test]

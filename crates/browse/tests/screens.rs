@@ -147,6 +147,31 @@ fn parts_add_up_to_all() {
     }
 }
 
+/// The table that is gone back to is the one that was left: sorted as it was, with the same row chosen.
+#[test]
+fn going_back_finds_the_row_that_was_chosen() {
+    let mut browser = browser(RECORDING, PLAIN);
+    press(&mut browser, "sss___");
+    let before = screen(&mut browser, 80, 24);
+    assert!(before.lines().nth(3).unwrap().contains("· 4 of "), "{before}");
+    for keys in ["n~", "d~", "9/0-5$~~", "4~", "4t~~", "2~", "kz~"] {
+        press(&mut browser, keys);
+        assert_eq!(screen(&mut browser, 80, 24), before, "{keys}");
+    }
+}
+
+#[test]
+fn a_span_of_time_can_be_typed() {
+    let mut browser = browser(RECORDING, PLAIN);
+    let all = left(&screen(&mut browser, 80, 24));
+    press(&mut browser, "9/10-20$");
+    let shown = screen(&mut browser, 80, 24);
+    assert!(shown.contains("· time ") && left(&shown) < all, "{shown}");
+    press(&mut browser, "/20-10$");
+    let shown = screen(&mut browser, 80, 24);
+    assert!(shown.contains("20-10: no time of the recording"), "{shown}");
+}
+
 /// A sample is in one DSO: a second one leaves nothing, so its filter is not set, and the command stays true.
 #[test]
 fn a_filter_that_leaves_nothing_is_not_set() {
