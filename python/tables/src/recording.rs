@@ -58,15 +58,15 @@ struct ReadSoFar {
 }
 
 impl OpenRecording {
-    /// Opens a recording, and reads all but its samples one by one.
+    /// Opens a recording. It is read when a table is asked for.
     ///
     /// # Errors
     /// It is not there, or is no recording.
     pub fn open(path: &Path, options: ReadOptions) -> Result<Self, TableError> {
         let file = RecordingFile::open(path)?;
-        let recording = Self { file, options, found: Mutex::default() };
-        recording.profile()?;
-        Ok(recording)
+        // What is no recording is refused now.
+        file.reader()?;
+        Ok(Self { file, options, found: Mutex::default() })
     }
 
     /// Path of the recording.
@@ -89,32 +89,40 @@ impl OpenRecording {
         Ok(profile)
     }
 
-    /// Every sample, in the order of time. The file is read once more for them.
+    /// Every sample, in the order of time. Where other tables were asked for before, the file is read once more for them.
     ///
     /// # Errors
     /// The file cannot be read.
     pub fn samples(&self) -> Result<ArrowTable, TableError> {
-        let profile = self.profile()?;
         let mut found = self.found();
         if let Some(table) = &found.samples {
             return Ok(table.clone());
         }
-        // Rows and intervals were made when the recording was opened.
-        let mut counted = self.load(Wanted::Samples)?;
-        // Numbers of stacks are those of the profile that the other tables are made of. A file that was written to meanwhile
-        // has others: then all tables are of what it is now.
-        let (now, before) = (&counted.aggregate, &profile.aggregate);
-        let is_another = now.stacks != before.stacks || now.frames != before.frames;
-        if is_another {
-            counted = self.load(Wanted::Both)?;
-        }
+        let again = match &found.profile {
+            Some(before) => self.samples_like(before)?,
+            None => None,
+        };
+        let has_rows = again.is_none();
+        let mut counted = match again {
+            Some(counted) => counted,
+            None => self.load(Wanted::Both)?,
+        };
         let samples = counted.samples.take().unwrap_or_default();
         let table = samples::table(&counted, &samples)?;
-        if is_another {
+        if has_rows {
             found.profile = Some(Arc::new(counted));
         }
         found.samples = Some(table.clone());
         Ok(table)
+    }
+
+    /// Samples, with the same numbers of stacks as a profile that other tables are made of. `None` where the file was written
+    /// to meanwhile: then all tables are to be of what it is now.
+    fn samples_like(&self, profile: &Profile) -> Result<Option<Profile>, TableError> {
+        let counted = self.load(Wanted::Samples)?;
+        let (now, before) = (&counted.aggregate, &profile.aggregate);
+        let is_same = now.stacks == before.stacks && now.frames == before.frames;
+        Ok(is_same.then_some(counted))
     }
 
     /// Functions with their shares and confidence intervals; of all events, or of one.
