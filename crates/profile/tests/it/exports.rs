@@ -54,6 +54,12 @@ fn check(profile: &Profile) {
         .flat_map(|thread| thread["samples"]["weight"].as_array().unwrap())
         .fold(0_u64, |sum, weight| sum.saturating_add(weight.as_u64().unwrap()));
     assert_eq!(sum, weight, "firefox");
+    // The viewer leaves out what comes after the end.
+    if let Some(end) = json["meta"]["profilingEndTime"].as_f64() {
+        let threads = json["threads"].as_array().unwrap().iter();
+        let mut times = threads.flat_map(|thread| thread["samples"]["time"].as_array().unwrap());
+        assert!(times.all(|time| time.as_f64().unwrap() < end), "samples after {end} ms");
+    }
 
     let mut out = Vec::new();
     pprof::write(&source, &mut out).unwrap();

@@ -78,7 +78,7 @@ fn write_with(
     let mut threads = threads(source, time);
     let shared = SharedNumbers::new(source, &threads, functions);
     let head = ProfileHead {
-        meta: Meta::new(source, shown(&threads)),
+        meta: Meta::new(source, time, shown(&threads)),
         libs: shared.libs(),
         pages: [],
         shared: shared.tables(),
@@ -138,6 +138,12 @@ impl Time {
         let shift = merging(source, most);
         let block_ms = source.counts.timeline.block_ns as f64 / 1e6 * f64::from(1 << shift);
         Self { block_ms, shift }
+    }
+
+    /// The end of the last block, milliseconds. The viewer leaves out samples that come after the end of the profile, and a
+    /// recording can end within a block.
+    fn end_ms(self, source: &Source<'_>) -> f64 {
+        f64::from(source.counts.timeline.blocks.div_ceil(1 << self.shift)) * self.block_ms
     }
 }
 
@@ -376,7 +382,7 @@ const CATEGORIES: [(&str, &str); 4] =
     [("Other", "grey"), ("User", "yellow"), ("Kernel", "orange"), ("JIT", "green")];
 
 impl Meta {
-    fn new(source: &Source<'_>, visible: Vec<usize>) -> Self {
+    fn new(source: &Source<'_>, time: Time, visible: Vec<usize>) -> Self {
         let About { duration_s, arch, kernel, cpu_model, cpus, command, .. } = &source.about;
         let event = source.events.first();
         let start_time = source.about.started_unix_ns.map_or(0.0, |ns| ns as f64 / 1e6);
@@ -389,7 +395,7 @@ impl Meta {
             interval: event.map_or(1.0, interval_ms),
             start_time,
             profiling_start_time: duration_s.map(|_| 0.0),
-            profiling_end_time: duration_s.map(|seconds| seconds * 1e3),
+            profiling_end_time: duration_s.map(|seconds| (seconds * 1e3).max(time.end_ms(source))),
             process_type: 0,
             extensions: Extensions { id: [], name: [], base_url: [], length: 0 },
             categories: CATEGORIES.iter().map(category).collect(),
