@@ -48,8 +48,7 @@ impl RecentTables {
     const MOST_ROWS: usize = 1_000_000;
 
     fn find(&self, by: &[Dimension], event: usize, steps: &[FilterStep]) -> Option<Rc<Vec<Row>>> {
-        let is_it =
-            |one: &&RecentTable| one.by == by && one.event == event && one.steps == steps;
+        let is_it = |one: &&RecentTable| one.by == by && one.event == event && one.steps == steps;
         self.tables.iter().find(is_it).map(|one| Rc::clone(&one.rows))
     }
 

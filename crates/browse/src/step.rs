@@ -245,10 +245,7 @@ mod tests {
     #[test]
     fn names_are_asked_for_as_a_whole() {
         let name: Arc<str> = "parse".into();
-        assert_eq!(
-            FilterStep::Through(Arc::clone(&name)).flag(),
-            Some(("focus", "=parse".into()))
-        );
+        assert_eq!(FilterStep::Through(Arc::clone(&name)).flag(), Some(("focus", "=parse".into())));
         assert_eq!(FilterStep::Function(name).flag(), Some(("symbol-filter", "=parse".into())));
         assert_eq!(FilterStep::Dso("/lib/libc.so.6".into()).label(&TIME), "DSO libc.so.6");
     }
