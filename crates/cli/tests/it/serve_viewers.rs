@@ -1,5 +1,7 @@
 //! Viewers that read what `report --serve` and `-o` give them: the Firefox Profiler's own code, speedscope, a browser.
 
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -76,26 +78,30 @@ fn full_speedscope_reads_folded_stacks_and_pprof() {
     let scratch = recorded();
     skip_unless!(need_npm(&scratch, "speedscope"));
     skip_unless!(need_program("base64", "--version"));
-    let page = installed(&scratch, "speedscope/dist/release/index.html");
     for file in ["x.folded", "x.pb.gz"] {
-        scratch.pmuscope(["report", "-i", "a.data", "-o", file]).exits(0);
-        let text = scratch.run("base64", ["-w0", file]).stdout;
-        // As speedscope's own command line opens a file.
-        let script = scratch.path("load.js");
-        let call = format!("speedscope.loadFileFromBase64({file:?}, {text:?})");
-        fs::write(&script, call).unwrap();
-        let browser = Browser::start(1200);
-        browser.open_address(&format!(
-            "file://{}#localProfilePath={}",
-            page.display(),
-            script.display()
-        ));
+        let browser = open_in_speedscope(&scratch, file);
         let body = || browser.run("return document.body.innerText");
-        wait_for("speedscope", || body().as_str().is_some_and(|text| text.contains("Sandwich")));
         // The view with a table of functions.
         browser.press("3");
         wait_for("the table", || body().as_str().is_some_and(|text| text.contains("busy")));
     }
+}
+
+/// The recording in speedscope, as its own command line opens a file.
+fn open_in_speedscope(scratch: &Scratch, file: &str) -> Browser {
+    scratch.pmuscope(["report", "-i", "a.data", "-o", file]).exits(0);
+    let text = scratch.run("base64", ["-w0", file]).stdout;
+    let script = scratch.path("load.js");
+    fs::write(&script, format!("speedscope.loadFileFromBase64({file:?}, {text:?})")).unwrap();
+    let browser = Browser::start(1200);
+    let page = installed(scratch, "speedscope/dist/release/index.html");
+    let (page, script) = (page.display(), script.display());
+    browser.open_address(&format!("file://{page}#localProfilePath={script}"));
+    wait_for("speedscope", || {
+        let body = browser.run("return document.body.innerText");
+        body.as_str().is_some_and(|text| text.contains("Sandwich"))
+    });
+    browser
 }
 
 #[test]
@@ -128,4 +134,104 @@ fn full_served_pages_work_under_their_policy() {
         address("/profile.json")
     );
     assert_eq!(browser.run(&script), Value::from("refused"));
+}
+
+/// A recording of one thread in thirty functions of different cost.
+fn recorded_thirty() -> Scratch {
+    let scratch = Scratch::new();
+    let mut source = String::from("static volatile unsigned long sink;\n");
+    let mut calls = String::new();
+    for at in 1..=30 {
+        let _ = writeln!(
+            source,
+            "__attribute__((noinline)) static void work_{at:02}(void) {{ for (long n = {at} * 40000L; n--;) sink += n; }}"
+        );
+        let _ = write!(calls, "work_{at:02}(); ");
+    }
+    let _ = writeln!(source, "int main(void) {{ for (int i = 0; i < 60; i++) {{ {calls} }} }}");
+    fs::write(scratch.path("thirty.c"), source).unwrap();
+    let flags = "-g -O1 -fno-omit-frame-pointer -o thirty thirty.c";
+    scratch.run("cc", flags.split(' ')).exits(0);
+    let record =
+        ["record", "-g", "-e", "cpu-clock", "-F", "2000", "-o", "a.data", "--", "./thirty"];
+    scratch.pmuscope(record).exits(0);
+    scratch
+}
+
+/// The twenty largest functions of `report`, and their samples.
+fn twenty_largest(scratch: &Scratch) -> Vec<(String, u64)> {
+    let args = ["report", "-i", "a.data", "--by", "function", "-o", "top.csv"];
+    scratch.pmuscope(args).exits(0);
+    let csv = fs::read_to_string(scratch.path("top.csv")).unwrap();
+    let mut lines = csv.lines();
+    let head: Vec<&str> = lines.next().unwrap().split(',').collect();
+    let column = |name: &str| head.iter().position(|one| *one == name).unwrap();
+    let (samples, function) = (column("samples"), column("function"));
+    let rows = lines.take(20).map(|line| {
+        let cells: Vec<&str> = line.split(',').collect();
+        (cells[function].to_owned(), cells[samples].parse().unwrap())
+    });
+    let rows: Vec<(String, u64)> = rows.collect();
+    assert!(rows.len() == 20 && rows[19].1 > 5, "{rows:?}");
+    rows
+}
+
+/// Fails where a viewer counted another number of samples for one of those functions.
+#[track_caller]
+fn assert_counts(viewer: &str, found: &BTreeMap<String, u64>, expected: &[(String, u64)]) {
+    for (function, samples) in expected {
+        assert_eq!(found.get(function), Some(samples), "{function} in {viewer}: {found:?}");
+    }
+}
+
+#[test]
+fn full_firefox_profiler_and_speedscope_count_the_twenty_largest_as_report_does() {
+    skip_unless!(need_full().or_else(need_sampling).or_else(need_c_compiler).or_else(need_browser));
+    let scratch = recorded_thirty();
+    let expected = twenty_largest(&scratch);
+    skip_unless!(need_npm(&scratch, "@firefox-devtools/profiler-cli"));
+    scratch.pmuscope(["report", "-i", "a.data", "-o", "x.json.gz"]).exits(0);
+    wait_for("the profiler to load", || profiler(&scratch, &["load", "x.json.gz"]).code() == 0);
+    let words = ["thread", "functions", "--limit", "0", "--include-idle", "--json"];
+    let listed = profiler(&scratch, &words);
+    let listed: Value = serde_json::from_str(&listed.exits(0).stdout).unwrap();
+    profiler(&scratch, &["stop", "--all"]);
+    let row = |row: &Value| {
+        Some((row["name"].as_str()?.to_owned(), row["selfSamples"].as_f64()?.round() as u64))
+    };
+    let rows = listed["functions"].as_array().unwrap().iter().filter_map(row).collect();
+    assert_counts("the Firefox Profiler", &rows, &expected);
+
+    skip_unless!(need_npm(&scratch, "speedscope"));
+    let browser = open_in_speedscope(&scratch, "x.folded");
+    browser.press("3");
+    let cells = "return [...document.querySelectorAll('tr')].map(row => [...row.children].map(cell => cell.innerText))";
+    let table = || -> BTreeMap<String, u64> {
+        let rows = browser.run(cells);
+        let rows = rows.as_array().unwrap().iter().filter_map(|row| {
+            let cells: Vec<&str> = row.as_array()?.iter().filter_map(Value::as_str).collect();
+            let number = |text: &str| text.split(' ').next()?.replace(',', "").parse().ok();
+            Some(((*cells.get(2)?).to_owned(), number(cells.get(1)?)?))
+        });
+        rows.collect()
+    };
+    wait_for("the table", || table().len() >= 20);
+    assert_counts("speedscope", &table(), &expected);
+}
+
+#[test]
+fn full_go_tool_pprof_counts_the_twenty_largest_as_report_does() {
+    skip_unless!(need_full().or_else(need_sampling).or_else(need_c_compiler));
+    skip_unless!(need_program("go", "version"));
+    let scratch = recorded_thirty();
+    let expected = twenty_largest(&scratch);
+    scratch.pmuscope(["report", "-i", "a.data", "-o", "x.pb.gz"]).exits(0);
+    let words = "tool pprof -symbolize=none -top -sample_index=samples -nodecount=1000 -nodefraction=0 x.pb.gz";
+    let top = scratch.run("go", words.split(' ')).exits(0).stdout.clone();
+    // "  2309  5.80%  5.80%  2311  5.81%  function"
+    let row = |line: &str| {
+        let cells: Vec<&str> = line.split_whitespace().collect();
+        Some(((*cells.get(5)?).to_owned(), cells[0].parse().ok()?))
+    };
+    assert_counts("pprof", &top.lines().filter_map(row).collect(), &expected);
 }
