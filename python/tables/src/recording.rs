@@ -41,7 +41,7 @@ pub struct OpenRecording {
 
 /// What is made of a recording when it is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wanted {
+enum TableRequest {
     /// Rows of functions, with their confidence intervals.
     Rows,
     /// Samples one by one.
@@ -84,7 +84,7 @@ impl OpenRecording {
         if let Some(profile) = &found.profile {
             return Ok(Arc::clone(profile));
         }
-        let profile = Arc::new(self.load(Wanted::Rows)?);
+        let profile = Arc::new(self.load(TableRequest::Rows)?);
         found.profile = Some(Arc::clone(&profile));
         Ok(profile)
     }
@@ -105,7 +105,7 @@ impl OpenRecording {
         let has_rows = again.is_none();
         let mut counted = match again {
             Some(counted) => counted,
-            None => self.load(Wanted::Both)?,
+            None => self.load(TableRequest::Both)?,
         };
         let samples = counted.samples.take().unwrap_or_default();
         let table = samples::table(&counted, &samples)?;
@@ -119,7 +119,7 @@ impl OpenRecording {
     /// Samples, with the same numbers of stacks as a profile that other tables are made of. `None` where the file was written
     /// to meanwhile: then all tables are to be of what it is now.
     fn samples_like(&self, profile: &Profile) -> Result<Option<Profile>, TableError> {
-        let counted = self.load(Wanted::Samples)?;
+        let counted = self.load(TableRequest::Samples)?;
         let (now, before) = (&counted.aggregate, &profile.aggregate);
         let is_same = now.stacks == before.stacks && now.frames == before.frames;
         Ok(is_same.then_some(counted))
@@ -189,7 +189,7 @@ impl OpenRecording {
         Ok(wanted)
     }
 
-    fn load(&self, wanted: Wanted) -> Result<Profile, TableError> {
+    fn load(&self, wanted: TableRequest) -> Result<Profile, TableError> {
         let mut reader = self.file.reader()?;
         let mut symbolizer = self.symbolizer();
         let running = symbolizer.running_kernel();
@@ -201,8 +201,8 @@ impl OpenRecording {
             let unwinding = Some(Unwinding { unwinder: &unwinder, running: &running });
             let threads = available_threads();
             match wanted {
-                Wanted::Rows => Collected::read(&mut reader, counting, threads, unwinding)?,
-                Wanted::Samples | Wanted::Both => {
+                TableRequest::Rows => Collected::read(&mut reader, counting, threads, unwinding)?,
+                TableRequest::Samples | TableRequest::Both => {
                     Collected::read_samples(&mut reader, counting, threads, unwinding)?
                 }
             }
@@ -212,8 +212,10 @@ impl OpenRecording {
         }
         let detail = if self.options.lines { Detail::Line } else { Detail::Function };
         let options = match wanted {
-            Wanted::Samples => Options { detail, ..Options::COUNTS },
-            Wanted::Rows | Wanted::Both => Options { totals, detail, ..Options::default() },
+            TableRequest::Samples => Options { detail, ..Options::COUNTS },
+            TableRequest::Rows | TableRequest::Both => {
+                Options { totals, detail, ..Options::default() }
+            }
         };
         Ok(collected.profile(&reader, &running, options, &mut |requests| {
             symbolizer.resolve_all(requests)
