@@ -305,16 +305,16 @@ impl Browser {
             self.message = Some(NOT_IN_TEXT.into());
             return;
         }
-        let (view, before) = (self.view.clone(), self.counts.steps().to_vec());
+        let before = self.counts.steps().to_vec();
         let label = step.label(self.counts.time());
-        self.set_steps([&before[..], &[step]].concat());
+        self.counts.set_steps([&before[..], &[step]].concat());
         if self.counts.left().0 == 0 {
-            self.set_steps(before);
-            self.view = view;
+            self.counts.set_steps(before);
             self.message = Some(format!("no sample would be left: {label} is not set"));
             return;
         }
-        self.remember(FormerView { view, steps: before });
+        self.remember(FormerView { view: self.view.clone(), steps: before });
+        count(&mut self.view, &self.counts);
     }
 
     fn keep_span(&mut self, text: &str) {
