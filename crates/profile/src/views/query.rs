@@ -97,11 +97,11 @@ pub(super) fn add_totals(
 ) {
     let whos: Vec<u32> = rows.iter().map(|row| row.who).collect();
     let own_rows = by_number(&whos, limit(&whos));
-    // Who has cells has rows, so both go from one to the next together.
+    // Each key with cells has rows too, so both lists have the same keys in the same order.
     let own_rows = own_rows.chunk_by(|&a, &b| whos[a as usize] == whos[b as usize]);
     let all_cells = by_who.order.chunk_by(|&a, &b| by_who.who(a) == by_who.who(b));
     let mut totals = WalkTotals::default();
-    // Of the one whose cells are summed up; all others have no row there.
+    // Rows of the thread, CPU or other key that is summed up now, by number of what.
     let mut row_of_what: Vec<u32> = Vec::new();
     for (own_rows, cells_of_one) in own_rows.zip(all_cells) {
         let who = by_who.who(cells_of_one[0]);
