@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 
@@ -217,6 +218,100 @@ fn full_firefox_profiler_and_speedscope_count_the_twenty_largest_as_report_does(
     };
     wait_for("the table", || table().len() >= 20);
     assert_counts("speedscope", &table(), &expected);
+}
+
+/// The Firefox Profiler's web app, on a port of this machine.
+#[derive(Debug)]
+struct ServedApp {
+    server: Child,
+    port: u16,
+}
+
+/// Why the Firefox Profiler's web app cannot be served; `None` if it can.
+fn need_app() -> Option<String> {
+    let folder = std::env::var("PMUSCOPE_FIREFOX_PROFILER").unwrap_or_default();
+    if folder.is_empty() {
+        return Some(
+            "PMUSCOPE_FIREFOX_PROFILER names no app: scripts/firefox-profiler builds it".to_owned(),
+        );
+    }
+    if !Path::new(&folder).join("index.html").exists() {
+        return Some(format!("PMUSCOPE_FIREFOX_PROFILER: {folder} has no index.html"));
+    }
+    need_program("openssl", "version").or_else(|| need_program("python3", "--version"))
+}
+
+/// A server of files over TLS: any path that is no file gives the app, which looks at its address itself.
+const APP_SERVER: &str = "\
+import functools, http.server, os, ssl, sys
+root = sys.argv[1]
+class Files(http.server.SimpleHTTPRequestHandler):
+    def translate_path(self, path):
+        file = super().translate_path(path)
+        return file if os.path.isfile(file) else os.path.join(root, 'index.html')
+    def log_message(self, *words):
+        pass
+server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), functools.partial(Files, directory=root))
+context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+context.load_cert_chain('cert.pem', 'key.pem')
+server.socket = context.wrap_socket(server.socket, server_side=True)
+print(server.server_port, flush=True)
+server.serve_forever()
+";
+
+impl ServedApp {
+    fn start(scratch: &Scratch) -> Self {
+        let certificate = "req -x509 -newkey rsa:2048 -nodes -keyout key.pem -out cert.pem -days 2 -subj /CN=localhost";
+        scratch.run("openssl", certificate.split(' ')).exits(0);
+        let mut server = Command::new("python3")
+            .args(["-c", APP_SERVER])
+            .arg(std::env::var_os("PMUSCOPE_FIREFOX_PROFILER").unwrap())
+            .current_dir(scratch.path(""))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(server.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        Self { port: line.trim().parse().unwrap(), server }
+    }
+}
+
+impl Drop for ServedApp {
+    fn drop(&mut self) {
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+    }
+}
+
+#[test]
+fn full_the_firefox_profilers_web_app_counts_the_twenty_largest_as_report_does() {
+    skip_unless!(need_full().or_else(need_sampling).or_else(need_c_compiler).or_else(need_browser));
+    let scratch = recorded_thirty();
+    skip_unless!(need_app());
+    let expected = twenty_largest(&scratch);
+    let app = ServedApp::start(&scratch);
+    let served = serve(&mut command(&scratch, &["--serve"]));
+    let browser = Browser::start_with_host(1600, "profiler.firefox.com", app.port);
+    browser.open_address(&format!("http://{}/{}/", served.host, served.token));
+    // Where the link on our page leads, with the callers below each function: the first level has self samples.
+    let link = "return document.querySelector(\"a[href^='https://profiler.firefox.com/']\").href";
+    let link = browser.run(link);
+    browser.open_address(&format!("{}&invertCallstack", link.as_str().unwrap()));
+    let cells = "const of = (name) => [...document.querySelectorAll('.treeViewRow' + name)]\
+        .map((row) => [...row.children].map((cell) => cell.innerText));\
+        return [of('FixedColumns'), of('ScrolledColumns')]";
+    let table = || -> Option<BTreeMap<String, u64>> {
+        let both = browser.run(cells);
+        let (numbers, names) = (both[0].as_array()?, both[1].as_array()?);
+        let rows = numbers.iter().zip(names).filter_map(|(numbers, names)| {
+            let samples = numbers[3].as_str()?.replace(',', "").parse().ok()?;
+            Some((names[3].as_str()?.to_owned(), samples))
+        });
+        Some(rows.collect())
+    };
+    wait_for("the call tree", || table().is_some_and(|rows| rows.len() >= 20));
+    assert_counts("the Firefox Profiler's web app", &table().unwrap(), &expected);
 }
 
 #[test]

@@ -35,6 +35,17 @@ pub(crate) struct Browser {
 impl Browser {
     /// Starts one that can reach no host by name, with a window of this width.
     pub(crate) fn start(width: u32) -> Self {
+        Self::start_with(width, &[], "")
+    }
+
+    /// Starts one that takes a port of this machine for a host with a certificate that nobody signed. It can reach no
+    /// other host by name.
+    pub(crate) fn start_with_host(width: u32, host: &str, port: u16) -> Self {
+        let rule = format!("MAP {host}:443 127.0.0.1:{port}, ");
+        Self::start_with(width, &["--ignore-certificate-errors"], &rule)
+    }
+
+    fn start_with(width: u32, more: &[&str], rule: &str) -> Self {
         let mut driver = Command::new("chromedriver")
             .arg("--port=0")
             .stdin(Stdio::null())
@@ -47,7 +58,8 @@ impl Browser {
         let mut browser = Self { driver, port, session: String::new(), _user: user };
         let user = format!("--user-data-dir={}", browser._user.path().display());
         let window = format!("--window-size={width},900");
-        let args = [
+        let hosts = format!("--host-resolver-rules={rule}MAP * ~NOTFOUND, EXCLUDE 127.0.0.1");
+        let mut args = vec![
             "--headless",
             "--no-sandbox",
             "--disable-gpu",
@@ -57,10 +69,11 @@ impl Browser {
             "--disable-component-update",
             "--disable-sync",
             "--disable-dev-shm-usage",
-            "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+            &hosts,
             &user,
             &window,
         ];
+        args.extend(more);
         let wanted = json!({
             "browserName": "chrome",
             "goog:chromeOptions": {"args": args, "perfLoggingPrefs": {"enableNetwork": true}},
