@@ -117,6 +117,11 @@ impl Browser {
         }
     }
 
+    /// Does what can wait until no key does: intervals. Whether what is drawn differs then.
+    pub fn rest(&mut self) -> bool {
+        matches!(self.view, OpenView::Rows(_)) && self.counts.count_intervals()
+    }
+
     /// What came of a command: its text, and why it failed.
     pub fn take(&mut self, number: u64, text: &str, failure: Option<String>) {
         if number != self.job {

@@ -9,7 +9,7 @@ use pmuscope_report::{Key, RowsBy, Style, TableLines, rows_lines};
 
 use crate::command::CommandLine;
 use crate::list::ListPosition;
-use crate::seen::SeenCounts;
+use crate::seen::{RowsTable, SeenCounts};
 use crate::subject::Subject;
 
 /// Rows that have an interval: some 100 µs each, and nobody scrolls further to see one.
@@ -82,7 +82,7 @@ pub(crate) struct RowsView {
     /// Those that the filter leaves, sorted: places in `all`.
     shown: Vec<u32>,
     /// All of them, the largest first.
-    all: Rc<Vec<Row>>,
+    all: Rc<RowsTable>,
     /// The chosen row of a view that holds none, to be chosen again.
     left_at: Option<Vec<RowKey>>,
 }
@@ -115,19 +115,27 @@ impl RowsView {
     }
 
     fn chosen(&self) -> Option<&Row> {
-        self.shown.get(self.list.at).map(|&at| &self.all[at as usize])
+        self.shown.get(self.list.at).map(|&at| &self.all.rows[at as usize])
     }
 
     /// Sorts and filters; `chosen` are the keys of the row to be chosen, where it is left.
     fn arrange(&mut self, counts: &SeenCounts, chosen: Option<&[RowKey]>) {
         let mut search = TextSearch::new(counts, &self.filter);
-        let places = (0..).zip(self.all.iter());
+        let places = (0..).zip(&self.all.rows);
         let mut shown: Vec<u32> =
             places.filter(|(_, row)| search.finds(&row.keys)).map(|(at, _)| at).collect();
-        let row = |at: &u32| &self.all[*at as usize];
-        // That is their order.
-        if self.sort != Sort::Own {
-            shown.sort_by(|a, b| compare(self.sort, row(a), row(b)));
+        let row = |at: &u32| &self.all.rows[*at as usize];
+        match self.sort {
+            // That is their order.
+            Sort::Own => {}
+            Sort::Interval => {
+                counts.count_intervals();
+                let width = |at: &u32| -> f64 {
+                    self.all.interval(*at).map_or(-1.0, |interval| interval.half_width())
+                };
+                shown.sort_by(|a, b| width(b).total_cmp(&width(a)));
+            }
+            sort => shown.sort_by(|a, b| compare(sort, row(a), row(b))),
         }
         if self.reversed {
             shown.reverse();
@@ -207,7 +215,8 @@ impl RowsView {
             }
         };
         let order = if self.reversed { ", reversed" } else { "" };
-        format!("{} by {sort}{order}", self.kind.title())
+        let counting = if self.all.lacks_intervals() { " (CIs are being counted)" } else { "" };
+        format!("{} by {sort}{order}{counting}", self.kind.title())
     }
 
     /// Number of rows, and the chosen one.
@@ -225,7 +234,7 @@ impl RowsView {
         let children = self.has_totals(counts);
         let by = RowsBy { dimensions: self.kind.dimensions(), modules: counts.modules(), children };
         let rows = |range: std::ops::Range<usize>| -> Vec<Row> {
-            self.shown[range].iter().map(|&at| self.all[at as usize].clone()).collect()
+            self.shown[range].iter().map(|&at| self.all.row(at)).collect()
         };
         let all = self.shown.len();
         // The head may take two lines where it is narrow.
@@ -246,10 +255,8 @@ impl RowsView {
 
 /// The largest first; names in their order.
 fn compare(sort: Sort, a: &Row, b: &Row) -> Ordering {
-    let width = |row: &Row| row.interval.map_or(-1.0, |interval| interval.half_width());
     let first = match sort {
-        Sort::Own => b.own.weight.cmp(&a.own.weight),
-        Sort::Interval => width(b).total_cmp(&width(a)),
+        Sort::Own | Sort::Interval => b.own.weight.cmp(&a.own.weight),
         Sort::Total => b.total.weight.cmp(&a.total.weight),
         Sort::Samples => b.own.samples.cmp(&a.own.samples),
         Sort::Key(at) => a.keys[at].cmp(&b.keys[at]),

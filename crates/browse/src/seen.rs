@@ -1,12 +1,13 @@
 //! What was read, and the part of it that the filters leave.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use pmuscope_profile::aggregate::{Aggregate, CellCounts, Timeline};
-use pmuscope_profile::views::{CallSites, Dimension, Row, rows};
+use pmuscope_profile::views::{CallSites, CellRanks, Dimension, Row, ranked_rows};
 use pmuscope_profile::{EventProfile, ModuleSummary, Profile};
+use pmuscope_stats::Interval;
 
 use crate::step::{FilterStep, narrow};
 
@@ -25,8 +26,37 @@ pub(crate) struct SeenCounts {
     steps: Vec<FilterStep>,
     /// Index of the event that is shown.
     event: usize,
+    /// Samples that are left and their weight, of each event.
+    left: Vec<(u64, u64)>,
+    /// Those without any filter.
+    left_of_all: Vec<(u64, u64)>,
     /// Tables that were made last.
     tables: RefCell<RecentTables>,
+}
+
+/// Rows, the largest first, without intervals; and the intervals of the largest, which are counted when no key waits.
+#[derive(Default)]
+pub(crate) struct RowsTable {
+    pub(crate) rows: Vec<Row>,
+    intervals: OnceCell<Vec<Option<Interval>>>,
+}
+
+impl RowsTable {
+    /// A row with its interval, where that is counted.
+    pub(crate) fn row(&self, at: u32) -> Row {
+        let row = self.rows[at as usize].clone();
+        Row { interval: self.interval(at), ..row }
+    }
+
+    /// Whether intervals are still to be counted.
+    pub(crate) fn lacks_intervals(&self) -> bool {
+        self.intervals.get().is_none()
+    }
+
+    /// The interval of a row, where it has one and that is counted.
+    pub(crate) fn interval(&self, at: u32) -> Option<Interval> {
+        self.intervals.get().and_then(|all| all.get(at as usize).copied().flatten())
+    }
 }
 
 /// Tables by rows, so that one that is gone back to is not made again.
@@ -34,29 +64,40 @@ pub(crate) struct SeenCounts {
 struct RecentTables {
     /// The newest last.
     tables: Vec<RecentTable>,
+    /// What the intervals of the newest are counted by, where they are not yet.
+    ranks: Option<CellRanks>,
 }
 
 struct RecentTable {
     by: Vec<Dimension>,
     event: usize,
     steps: Vec<FilterStep>,
-    rows: Rc<Vec<Row>>,
+    table: Rc<RowsTable>,
 }
 
 impl RecentTables {
     /// Rows of all tables, but that there is always one: some 200 bytes each.
     const MOST_ROWS: usize = 1_000_000;
 
-    fn find(&self, by: &[Dimension], event: usize, steps: &[FilterStep]) -> Option<Rc<Vec<Row>>> {
+    fn find(&self, by: &[Dimension], event: usize, steps: &[FilterStep]) -> Option<Rc<RowsTable>> {
         let is_it = |one: &&RecentTable| one.by == by && one.event == event && one.steps == steps;
-        self.tables.iter().find(is_it).map(|one| Rc::clone(&one.rows))
+        self.tables.iter().find(is_it).map(|one| Rc::clone(&one.table))
     }
 
-    fn keep(&mut self, table: RecentTable) {
+    fn keep(&mut self, table: RecentTable, ranks: CellRanks) {
+        self.forget_ranks();
         self.tables.push(table);
-        let mut rows: usize = self.tables.iter().map(|one| one.rows.len()).sum();
+        self.ranks = Some(ranks);
+        let mut rows: usize = self.tables.iter().map(|one| one.table.rows.len()).sum();
         while rows > Self::MOST_ROWS && self.tables.len() > 1 {
-            rows -= self.tables.remove(0).rows.len();
+            rows -= self.tables.remove(0).table.rows.len();
+        }
+    }
+
+    /// The newest table is not there any more if its intervals were not counted: nobody could do so later.
+    fn forget_ranks(&mut self) {
+        if self.ranks.take().is_some() {
+            self.tables.pop();
         }
     }
 }
@@ -72,8 +113,19 @@ impl SeenCounts {
             .max_by_key(|(at, event)| (event.samples, std::cmp::Reverse(*at)));
         let event = most.map_or(0, |(at, _)| at);
         let time = profile.aggregate.timeline;
-        let tables = RefCell::default();
-        Self { all: None, time, sites, nodes, steps: Vec::new(), event, tables, profile }
+        let left = left(&profile);
+        Self {
+            all: None,
+            time,
+            sites,
+            nodes,
+            steps: Vec::new(),
+            event,
+            left_of_all: left.clone(),
+            left,
+            tables: RefCell::default(),
+            profile,
+        }
     }
 
     pub(crate) fn profile(&self) -> &Profile {
@@ -104,6 +156,7 @@ impl SeenCounts {
 
     /// Sets the filters. Whatever was shown is to be made anew.
     pub(crate) fn set_steps(&mut self, steps: Vec<FilterStep>) {
+        self.tables.get_mut().forget_ranks();
         let counts = &mut self.profile.aggregate;
         let all = match self.all.take() {
             Some(all) => all,
@@ -111,11 +164,13 @@ impl SeenCounts {
         };
         if steps.is_empty() {
             counts.replace_counts(all);
+            self.left.clone_from(&self.left_of_all);
         } else {
             let nodes = &self.nodes;
             let node_of = |cpu: u32| nodes.get(&cpu).copied();
             let part = narrow(&self.profile, &all, &steps, &node_of);
             self.profile.aggregate.replace_counts(part);
+            self.left = left(&self.profile);
             self.all = Some(all);
         }
         self.steps = steps;
@@ -139,30 +194,53 @@ impl SeenCounts {
 
     /// Samples of the event that are left, and their weight.
     pub(crate) fn left(&self) -> (u64, u64) {
-        let Some(event) = self.event() else { return (0, 0) };
-        let cells = self.seen().of_event(event.index).iter();
-        cells.fold((0, 0), |sum, cell| (sum.0 + cell.samples, sum.1.saturating_add(cell.weight)))
+        self.left.get(self.event).copied().unwrap_or_default()
     }
 
-    /// Rows of the event, the largest first; the first `intervals` have an interval.
-    pub(crate) fn rows(&self, by: &[Dimension], intervals: usize) -> Rc<Vec<Row>> {
-        let Some(event) = self.event() else { return Rc::default() };
-        if let Some(rows) = self.tables.borrow().find(by, self.event, &self.steps) {
-            return rows;
+    /// Rows of the event; the first `intervals` will have an interval.
+    pub(crate) fn rows(&self, by: &[Dimension], intervals: usize) -> Rc<RowsTable> {
+        let Some(event) = self.event() else {
+            return Rc::new(RowsTable { rows: Vec::new(), intervals: Vec::new().into() });
+        };
+        let mut tables = self.tables.borrow_mut();
+        if let Some(table) = tables.find(by, self.event, &self.steps) {
+            return table;
         }
         let node_of = self.node_of();
-        let rows = Rc::new(rows(self.seen(), event.index, by, &node_of, intervals));
-        self.tables.borrow_mut().keep(RecentTable {
+        let (rows, ranks) = ranked_rows(self.seen(), event.index, by, &node_of, intervals);
+        let table = Rc::new(RowsTable { rows, intervals: OnceCell::new() });
+        let recent = RecentTable {
             by: by.to_vec(),
             event: self.event,
             steps: self.steps.clone(),
-            rows: Rc::clone(&rows),
-        });
-        rows
+            table: Rc::clone(&table),
+        };
+        tables.keep(recent, ranks);
+        table
+    }
+
+    /// Counts the intervals of the newest table; whether they were not counted yet.
+    pub(crate) fn count_intervals(&self) -> bool {
+        let mut tables = self.tables.borrow_mut();
+        let Some(ranks) = tables.ranks.take() else { return false };
+        if let Some(newest) = tables.tables.last() {
+            newest.table.intervals.get_or_init(|| ranks.intervals(self.seen()));
+        }
+        true
     }
 
     /// Whether a stack is more than a function and what was inlined into it.
     pub(crate) fn has_calls(&self) -> bool {
         self.profile.aggregate.has_calls()
     }
+}
+
+/// Samples of each event that are left, and their weight.
+fn left(profile: &Profile) -> Vec<(u64, u64)> {
+    let sums = profile.events.iter().map(|event| {
+        let cells = profile.aggregate.of_event(event.index).iter();
+        cells
+            .fold((0, 0_u64), |sum, cell| (sum.0 + cell.samples, sum.1.saturating_add(cell.weight)))
+    });
+    sums.collect()
 }

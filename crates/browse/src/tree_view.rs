@@ -70,11 +70,9 @@ impl TreeView {
         let chosen = self.lines.get(self.list.at).map(|line| line.path.clone());
         let Some(event) = counts.event() else { return };
         let seen = counts.seen();
-        let own: Vec<_> = seen
-            .of_event(event.index)
-            .iter()
-            .map(|cell| (cell.stack, Sums { samples: cell.samples, weight: cell.weight }))
-            .collect();
+        let cells = seen.of_event(event.index).iter();
+        let own =
+            cells.map(|cell| (cell.stack, Sums { samples: cell.samples, weight: cell.weight }));
         let keys = &counts.sites().of_frame[..];
         match self.direction {
             Direction::Callees => {

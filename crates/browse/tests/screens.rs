@@ -54,8 +54,13 @@ fn press(browser: &mut Browser, keys: &str) -> After {
     last
 }
 
-/// The screen, without blanks at the ends of lines.
+/// The screen once nothing is left to be counted, without blanks at the ends of lines.
 fn screen(browser: &mut Browser, width: u16, height: u16) -> String {
+    browser.rest();
+    drawn(browser, width, height)
+}
+
+fn drawn(browser: &mut Browser, width: u16, height: u16) -> String {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     terminal.draw(|frame| browser.draw(frame)).unwrap();
     let buffer = terminal.backend().buffer();
@@ -81,6 +86,26 @@ fn functions_and_what_a_filter_leaves() {
     insta::assert_snapshot!(screen(&mut browser, 80, 14));
     press(&mut browser, "__x");
     insta::assert_snapshot!(screen(&mut browser, 80, 14));
+}
+
+#[test]
+fn intervals_come_when_no_key_waits() {
+    let intervals = |screen: &str| screen.matches('±').count();
+    let mut browser = browser(RECORDING, PLAIN);
+    let counting = drawn(&mut browser, 100, 20);
+    assert!(intervals(&counting) == 0 && counting.contains("CIs are being counted"), "{counting}");
+    assert!(browser.rest());
+    let counted = drawn(&mut browser, 100, 20);
+    assert!(intervals(&counted) > 0 && !counted.contains("being counted"), "{counted}");
+    assert!(!browser.rest(), "nothing is left");
+    // A table that was left before is made again when it is gone back to.
+    press(&mut browser, "41");
+    assert_eq!(screen(&mut browser, 100, 20), counted);
+    press(&mut browser, "4t~t");
+    assert!(browser.rest());
+    // Who sorts by them waits for them.
+    press(&mut browser, "8s");
+    assert!(intervals(&drawn(&mut browser, 100, 20)) > 0 && !browser.rest());
 }
 
 #[test]

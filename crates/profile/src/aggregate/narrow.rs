@@ -5,6 +5,7 @@
 
 use std::ops::Range;
 
+use super::series::GONE;
 use crate::aggregate::{Aggregate, CodeFrame, SampleCell, Series, StackId, Stacks, Timeline};
 
 /// Which counts are kept.
@@ -34,27 +35,31 @@ impl CellCounts {
     /// any more.
     #[must_use]
     pub fn narrowed(&self, narrowing: &Narrowing<'_>) -> Self {
-        let (mut series, mut timeline) = (self.series.clone(), self.timeline);
-        let sums = narrowing.blocks.clone().map(|blocks| {
-            let blocks = blocks.start.min(timeline.blocks)..blocks.end.min(timeline.blocks);
-            series.keep_blocks(blocks.clone());
-            let before = u64::from(blocks.start).saturating_mul(timeline.block_ns);
-            timeline.start = timeline.start.saturating_add(before);
-            timeline.blocks = blocks.end.saturating_sub(blocks.start);
-            series.sums_of_cells(self.cells.len())
-        });
-        let mut numbers = vec![None; self.cells.len()];
+        let mut timeline = self.timeline;
+        let blocks = narrowing
+            .blocks
+            .as_ref()
+            .map(|blocks| blocks.start.min(timeline.blocks)..blocks.end.min(timeline.blocks));
+        let sums =
+            blocks.as_ref().map(|blocks| self.series.sums_of_cells(blocks, self.cells.len()));
+        let mut numbers = vec![GONE; self.cells.len()];
         let mut cells = Vec::new();
         for (at, cell) in self.cells.iter().enumerate().filter(|(_, cell)| (narrowing.keeps)(cell))
         {
             let (samples, weight) =
                 sums.as_ref().map_or((cell.samples, cell.weight), |sums| sums[at]);
             if samples > 0 {
-                numbers[at] = Some(cells.len() as u32);
+                numbers[at] = cells.len() as u32;
                 cells.push(SampleCell { samples, weight, ..cell.clone() });
             }
         }
-        series.renumber(&numbers);
+        let mut series = self.series.renumbered(&numbers);
+        if let Some(blocks) = blocks {
+            let before = u64::from(blocks.start).saturating_mul(timeline.block_ns);
+            timeline.start = timeline.start.saturating_add(before);
+            timeline.blocks = blocks.end.saturating_sub(blocks.start);
+            series.keep_blocks(blocks);
+        }
         Self { cells, series, timeline }
     }
 }

@@ -23,7 +23,7 @@ use crate::pool::in_parallel;
 use crate::timeline::blocks::MOST;
 
 /// A cell that is not there any more.
-const GONE: u32 = u32::MAX;
+pub(super) const GONE: u32 = u32::MAX;
 
 /// Counts of all cells by time.
 #[derive(Debug, Clone, Default)]
@@ -94,11 +94,13 @@ impl Series {
         Self { parts, shift, blocks: None }
     }
 
-    /// Samples and weight of each cell, of `cells` cells, in the blocks that count.
-    pub(super) fn sums_of_cells(&self, cells: usize) -> Vec<(u64, u64)> {
+    /// Samples and weight of each cell, of `cells` cells, in these blocks.
+    pub(super) fn sums_of_cells(&self, blocks: &Range<u32>, cells: usize) -> Vec<(u64, u64)> {
         let mut sums = vec![(0_u64, 0_u64); cells];
         self.for_each(|cell, count| {
-            if let Some((samples, weight)) = sums.get_mut(cell as usize) {
+            if let Some((samples, weight)) = sums.get_mut(cell as usize)
+                && blocks.contains(&count.block)
+            {
                 *samples += u64::from(count.samples);
                 *weight = weight.saturating_add(count.weight);
             }
@@ -157,6 +159,17 @@ impl Series {
     /// not there any more.
     pub(crate) fn cells_of_first(&self) -> Vec<u32> {
         self.parts.first().map_or_else(Vec::new, |part| part.cells.clone())
+    }
+
+    /// The same counts of cells with other numbers, by their old ones; [`GONE`] for those that are no more.
+    pub(super) fn renumbered(&self, numbers: &[u32]) -> Self {
+        let number = |cell: &u32| numbers.get(*cell as usize).copied().unwrap_or(GONE);
+        let part = |part: &SeriesPart| SeriesPart {
+            log: Arc::clone(&part.log),
+            cells: part.cells.iter().map(number).collect(),
+        };
+        let parts = in_parallel(&self.parts, part);
+        Self { parts, shift: self.shift, blocks: self.blocks.clone() }
     }
 
     /// Gives cells other numbers, by their old ones; `None` for those that are no more.

@@ -297,7 +297,7 @@ impl<'a> Rows<'a> {
 }
 
 impl RowKeys for Rows<'_> {
-    fn whos(&self, cells: &[SampleCell]) -> Vec<u32> {
+    fn whos(&mut self, cells: &[SampleCell]) -> Vec<u32> {
         cells.iter().map(|cell| self.command_ids[cell.task as usize]).collect()
     }
 

@@ -29,7 +29,7 @@ pub use branches::{BranchEnd, BranchRow, BranchSums, Branches, branches};
 pub use data::{DataAddresses, DataBy, DataRow, DataSums, data_addresses};
 pub use memory::{AccessKind, AccessRow, Accesses, accesses};
 pub use neighbors::{Neighbor, Neighbors, neighbors};
-pub use rows::{Dimension, Key, Row, rows, rows_over_time};
+pub use rows::{CellRanks, Dimension, Key, Row, ranked_rows, rows, rows_over_time};
 pub use side_by_side::{SideRow, SideShare, side_by_side};
 pub use stack_tree::{CallersBranch, CallersTree, StackBranch, StackTree};
 pub use tree::{CallNode, CallTree, Direction, call_tree};

@@ -20,7 +20,7 @@ pub(super) const NONE: u32 = u32::MAX;
 /// What rows are passed apart by.
 pub(super) trait RowKeys {
     /// The numbers of who ran, one for each cell.
-    fn whos(&self, cells: &[SampleCell]) -> Vec<u32>;
+    fn whos(&mut self, cells: &[SampleCell]) -> Vec<u32>;
     /// The number of what a stack comes to.
     fn what(&mut self, stack: StackId) -> u32;
     /// The number of what a frame comes to, and a value that is passed to its callees as `above`; [`NONE`] for the
@@ -47,19 +47,24 @@ pub(super) struct KeyedSums {
 pub(super) struct CellsByWho {
     /// Who, for each cell.
     whos: Vec<u32>,
-    /// Indices of the cells in the order of who.
-    order: Vec<u32>,
+    /// One more than the largest of these.
+    limit: usize,
 }
 
 impl CellsByWho {
-    pub(super) fn new(keys: &impl RowKeys, cells: &[SampleCell]) -> Self {
+    pub(super) fn new(keys: &mut impl RowKeys, cells: &[SampleCell]) -> Self {
         let whos = keys.whos(cells);
-        let order = by_number(&whos, limit(&whos));
-        Self { whos, order }
+        let limit = limit(&whos);
+        Self { whos, limit }
     }
 
     fn who(&self, cell: u32) -> u32 {
         self.whos[cell as usize]
+    }
+
+    /// Indices of the cells in the order of who.
+    fn order(&self) -> Vec<u32> {
+        by_number(&self.whos, self.limit)
     }
 }
 
@@ -70,7 +75,11 @@ pub(super) fn own_rows(
     by_who: &CellsByWho,
 ) -> (Vec<KeyedSums>, Vec<u32>) {
     let whats: Vec<u32> = cells.iter().map(|cell| keys.what(cell.stack)).collect();
-    let order = in_order_of(by_who.order.clone(), &whats, keys.whats());
+    let pairs = by_who.limit.saturating_mul(keys.whats());
+    if pairs <= cells.len().saturating_mul(MOST_PAIRS) {
+        return rows_by_pair(cells, &whats, keys.whats(), by_who, pairs);
+    }
+    let order = in_order_of(by_who.order(), &whats, keys.whats());
     let mut rows: Vec<KeyedSums> = Vec::new();
     let mut row_of_cell = vec![NONE; cells.len()];
     let key = |cell: u32| (whats[cell as usize], by_who.who(cell));
@@ -83,6 +92,32 @@ pub(super) fn own_rows(
         }
         rows.push(row);
     }
+    (rows, row_of_cell)
+}
+
+/// Pairs of who and what for each cell, up to which a table of all pairs is quicker than putting the cells in order.
+const MOST_PAIRS: usize = 4;
+
+/// [`own_rows`] in one pass over the cells, by a table with a place for each of all `pairs`.
+fn rows_by_pair(
+    cells: &[SampleCell],
+    whats: &[u32],
+    most_whats: usize,
+    by_who: &CellsByWho,
+    pairs: usize,
+) -> (Vec<KeyedSums>, Vec<u32>) {
+    let mut row_of_pair = vec![NONE; pairs];
+    let mut rows: Vec<KeyedSums> = Vec::new();
+    let row_of_cell = cells.iter().zip(whats).zip(&by_who.whos).map(|((cell, &what), &who)| {
+        let row = &mut row_of_pair[who as usize * most_whats + what as usize];
+        if *row == NONE {
+            *row = rows.len() as u32;
+            rows.push(KeyedSums { what, who, ..KeyedSums::default() });
+        }
+        rows[*row as usize].own.add(Sums::of(cell));
+        *row
+    });
+    let row_of_cell = row_of_cell.collect();
     (rows, row_of_cell)
 }
 
@@ -99,7 +134,8 @@ pub(super) fn add_totals(
     let own_rows = by_number(&whos, limit(&whos));
     // Each key with cells has rows too, so both lists have the same keys in the same order.
     let own_rows = own_rows.chunk_by(|&a, &b| whos[a as usize] == whos[b as usize]);
-    let all_cells = by_who.order.chunk_by(|&a, &b| by_who.who(a) == by_who.who(b));
+    let order = by_who.order();
+    let all_cells = order.chunk_by(|&a, &b| by_who.who(a) == by_who.who(b));
     let mut totals = WalkTotals::default();
     // Rows of the thread, CPU or other key that is summed up now, by number of what.
     let mut row_of_what: Vec<u32> = Vec::new();
@@ -110,7 +146,7 @@ pub(super) fn add_totals(
             row_of_what[rows[row as usize].what as usize] = row;
         }
         let own = cells_of_one.iter().map(|&cell| &cells[cell as usize]);
-        let sums = StackSums::new(stacks, own.map(|cell| (cell.stack, Sums::of(cell))).collect());
+        let sums = StackSums::new(stacks, own.map(|cell| (cell.stack, Sums::of(cell))));
         totals.add_all(keys, stacks, &sums);
         totals.take_each(|what, total| {
             let row = row_of_what.get(what as usize).copied().filter(|&row| row != NONE);
@@ -249,6 +285,9 @@ fn by_number(numbers: &[u32], limit: usize) -> Vec<u32> {
 
 /// `indices` of `numbers`, each once, in the order of these; of equal ones as they are. Numbers are below `limit`.
 fn in_order_of(mut indices: Vec<u32>, numbers: &[u32], limit: usize) -> Vec<u32> {
+    if limit < 2 {
+        return indices;
+    }
     // Few of many events are put in order without going over all that others have.
     if numbers.len() < limit / 16 {
         indices.sort_by_key(|&index| numbers[index as usize]);

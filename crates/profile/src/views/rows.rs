@@ -19,9 +19,7 @@ use super::Sums;
 use super::query::{
     CellsByWho, KeyedSums, NONE, RowKeys, add_totals, own_rows, rank_cells, series_of,
 };
-use crate::aggregate::{
-    Aggregate, CodeFrame, FrameId, Function, RowSeries, SampleCell, StackId, TaskId,
-};
+use crate::aggregate::{Aggregate, CodeFrame, FrameId, Function, RowSeries, SampleCell, StackId};
 use crate::table::ValueNumbers;
 
 /// What can tell rows apart.
@@ -113,14 +111,27 @@ pub fn rows(
     node_of: &dyn Fn(u32) -> Option<u32>,
     intervals: usize,
 ) -> Vec<Row> {
-    let Ranked { mut found, mut row_of_cell } = ranked(counts, event, by, node_of);
-    let largest: Vec<u32> = found.iter().take(intervals).map(|(at, _)| *at).collect();
-    rank_cells(&mut row_of_cell, &largest, found.len());
-    let series = series_of(counts, event, largest.len(), true, &row_of_cell);
-    for ((_, row), interval) in found.iter_mut().zip(series.intervals()) {
+    let (mut rows, ranks) = ranked_rows(counts, event, by, node_of, intervals);
+    for (row, interval) in rows.iter_mut().zip(ranks.intervals(counts)) {
         row.interval = interval;
     }
-    found.into_iter().map(|(_, row)| row).collect()
+    rows
+}
+
+/// [`rows`] without intervals, and where the cells of the `most` largest are: intervals cost about as much as rows, so
+/// who shows rows can count them later.
+#[must_use]
+pub fn ranked_rows(
+    counts: &Aggregate,
+    event: u32,
+    by: &[Dimension],
+    node_of: &dyn Fn(u32) -> Option<u32>,
+    most: usize,
+) -> (Vec<Row>, CellRanks) {
+    let Ranked { found, row_of_cell } = ranked(counts, event, by, node_of);
+    let largest = &found[..most.min(found.len())];
+    let ranks = CellRanks::new(event, row_of_cell, largest, found.len());
+    (found.into_iter().map(|(_, row)| row).collect(), ranks)
 }
 
 /// The `most` largest rows, without intervals, and the sums of their weight by block of time.
@@ -132,14 +143,41 @@ pub fn rows_over_time(
     node_of: &dyn Fn(u32) -> Option<u32>,
     most: usize,
 ) -> (Vec<Row>, RowSeries) {
-    let Ranked { mut found, mut row_of_cell } = ranked(counts, event, by, node_of);
+    let Ranked { mut found, row_of_cell } = ranked(counts, event, by, node_of);
     let all = found.len();
     found.retain(|(_, row)| row.own.samples > 0);
     found.truncate(most);
-    let largest: Vec<u32> = found.iter().map(|(at, _)| *at).collect();
-    rank_cells(&mut row_of_cell, &largest, all);
-    let series = series_of(counts, event, largest.len(), true, &row_of_cell);
-    (found.into_iter().map(|(_, row)| row).collect(), series)
+    let ranks = CellRanks::new(event, row_of_cell, &found, all);
+    (found.into_iter().map(|(_, row)| row).collect(), ranks.series(counts))
+}
+
+/// For each cell of an event the place of its row among the largest ones.
+#[derive(Debug)]
+pub struct CellRanks {
+    event: u32,
+    /// Rows that have places.
+    rows: usize,
+    rank_of_cell: Vec<u32>,
+}
+
+impl CellRanks {
+    /// `largest` of `all` rows with their numbers, and that of each cell.
+    fn new(event: u32, mut row_of_cell: Vec<u32>, largest: &[(u32, Row)], all: usize) -> Self {
+        let largest: Vec<u32> = largest.iter().map(|(at, _)| *at).collect();
+        rank_cells(&mut row_of_cell, &largest, all);
+        Self { event, rows: largest.len(), rank_of_cell: row_of_cell }
+    }
+
+    /// The intervals of the largest rows, in their order; none where there are too few blocks of time. `counts` are those
+    /// that the rows were made of.
+    #[must_use]
+    pub fn intervals(&self, counts: &Aggregate) -> Vec<Option<Interval>> {
+        self.series(counts).intervals()
+    }
+
+    fn series(&self, counts: &Aggregate) -> RowSeries {
+        series_of(counts, self.event, self.rows, true, &self.rank_of_cell)
+    }
 }
 
 /// Rows, the largest first.
@@ -157,9 +195,10 @@ fn ranked(
     node_of: &dyn Fn(u32) -> Option<u32>,
 ) -> Ranked {
     let cells = counts.of_event(event);
-    let mut groups = Groups::new(counts, cells, by, node_of);
-    let by_who = CellsByWho::new(&groups, cells);
+    let mut groups = Groups::new(counts, by, node_of);
+    let by_who = CellsByWho::new(&mut groups, cells);
     let (mut sums, row_of_cell) = own_rows(&mut groups, cells, &by_who);
+    let all = sums.iter().fold(Sums::default(), |all, row| all.and(row.own));
     if by.iter().any(|dimension| dimension.is_place()) {
         add_totals(&mut groups, &counts.stacks, cells, &by_who, &mut sums);
     } else {
@@ -167,33 +206,32 @@ fn ranked(
         sums.iter_mut().for_each(|row| row.total = row.own);
     }
     drop(by_who);
-    let all = Sums::of_all(cells);
     let share = |sums: Sums| match all.weight {
         0 => 0.0,
         all => sums.weight as f64 / all as f64,
     };
-    let row = |KeyedSums { what, who, own, total }: KeyedSums| Row {
-        keys: groups.keys(who, what),
-        own,
-        total,
-        share: share(own),
-        total_share: share(total),
-        interval: None,
-    };
-    let mut found: Vec<(u32, Row)> = (0..).zip(sums.into_iter().map(row)).collect();
-    found.sort_by(|(_, a), (_, b)| {
-        let size = |row: &Row| (row.own.weight, row.total.weight, row.own.samples);
-        size(b).cmp(&size(a)).then_with(|| a.keys.cmp(&b.keys))
+    let mut keys: Vec<Vec<Key>> = sums.iter().map(|row| groups.keys(row.who, row.what)).collect();
+    let mut order: Vec<u32> = (0..sums.len() as u32).collect();
+    order.sort_by(|&a, &b| {
+        let (a, b) = (a as usize, b as usize);
+        let size = |row: &KeyedSums| (row.own.weight, row.total.weight, row.own.samples);
+        size(&sums[b]).cmp(&size(&sums[a])).then_with(|| keys[a].cmp(&keys[b]))
     });
+    let row = |at: u32| {
+        let KeyedSums { own, total, .. } = sums[at as usize];
+        let keys = std::mem::take(&mut keys[at as usize]);
+        let (share, total_share) = (share(own), share(total));
+        (at, Row { keys, own, total, share, total_share, interval: None })
+    };
+    let found = order.into_iter().map(row).collect();
     Ranked { found, row_of_cell }
 }
 
 struct Groups<'a> {
     counts: &'a Aggregate,
     by: &'a [Dimension],
+    node_of: &'a dyn Fn(u32) -> Option<u32>,
     who: ValueNumbers<Vec<Key>>,
-    /// The number of each task on each CPU; of what rows are not by, `None`.
-    who_of: FxHashMap<(Option<TaskId>, Option<u32>), u32>,
     /// Number of each frame's place.
     places: Vec<u32>,
     /// A frame of each place.
@@ -215,18 +253,9 @@ struct PlaceValues<'a> {
 impl<'a> Groups<'a> {
     fn new(
         counts: &'a Aggregate,
-        cells: &[SampleCell],
         by: &'a [Dimension],
-        node_of: &dyn Fn(u32) -> Option<u32>,
+        node_of: &'a dyn Fn(u32) -> Option<u32>,
     ) -> Self {
-        let mut who = ValueNumbers::default();
-        let mut who_of = FxHashMap::default();
-        for cell in cells {
-            who_of.entry(Self::task_and_cpu(by, cell)).or_insert_with(|| {
-                let wanted = by.iter().filter(|dimension| !dimension.is_place());
-                who.number(wanted.map(|one| who_key(counts, cell, *one, node_of)).collect())
-            });
-        }
         let names = names(counts, by);
         let mut numbers: FxHashMap<PlaceValues<'_>, u32> = FxHashMap::default();
         let mut frame_of_place: Vec<Option<FrameId>> = Vec::new();
@@ -248,15 +277,8 @@ impl<'a> Groups<'a> {
         let places =
             (0..).zip(&counts.frames).map(|(at, frame)| number(values(frame), Some(at))).collect();
         let nowhere = number(PlaceValues::default(), None);
-        Self { counts, by, who, who_of, places, frame_of_place, nowhere }
-    }
-
-    /// What of a cell decides who ran.
-    fn task_and_cpu(by: &[Dimension], cell: &SampleCell) -> (Option<TaskId>, Option<u32>) {
-        use Dimension::{Command, Cpu, Node, Process, Thread};
-        let is_by = |dimensions: &[Dimension]| by.iter().any(|one| dimensions.contains(one));
-        let task = is_by(&[Command, Process, Thread]).then_some(cell.task);
-        (task, cell.cpu.filter(|_| is_by(&[Cpu, Node])))
+        let who = ValueNumbers::default();
+        Self { counts, by, node_of, who, places, frame_of_place, nowhere }
     }
 
     /// Both parts in the order asked for.
@@ -288,8 +310,33 @@ fn names<'a>(counts: &'a Aggregate, by: &[Dimension]) -> Vec<u32> {
 }
 
 impl RowKeys for Groups<'_> {
-    fn whos(&self, cells: &[SampleCell]) -> Vec<u32> {
-        cells.iter().map(|cell| self.who_of[&Self::task_and_cpu(self.by, cell)]).collect()
+    fn whos(&mut self, cells: &[SampleCell]) -> Vec<u32> {
+        use Dimension::{Command, Cpu, Node, Process, Thread};
+        let is_by = |dimensions: &[Dimension]| self.by.iter().any(|one| dimensions.contains(one));
+        let (by_task, by_cpu) = (is_by(&[Command, Process, Thread]), is_by(&[Cpu, Node]));
+        if !by_task && !by_cpu {
+            let who = self.who.number(Vec::new());
+            return vec![who; cells.len()];
+        }
+        let mut who_of = FxHashMap::default();
+        // Cells of one thread on one CPU are often next to each other.
+        let mut last = None;
+        let mut who = |cell: &SampleCell| {
+            let key = (by_task.then_some(cell.task), cell.cpu.filter(|_| by_cpu));
+            if let Some((of, who)) = last
+                && of == key
+            {
+                return who;
+            }
+            let who = *who_of.entry(key).or_insert_with(|| {
+                let wanted = self.by.iter().filter(|dimension| !dimension.is_place());
+                let keys = wanted.map(|one| who_key(self.counts, cell, *one, self.node_of));
+                self.who.number(keys.collect())
+            });
+            last = Some((key, who));
+            who
+        };
+        cells.iter().map(&mut who).collect()
     }
 
     fn what(&mut self, stack: StackId) -> u32 {

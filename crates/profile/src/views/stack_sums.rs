@@ -35,17 +35,23 @@ impl StackSums {
 
     /// Of sums of stacks, in any order and each as often as wanted. Where there are sums of a good part of all stacks, the
     /// queues are of no use: one pass over all stacks from the last to the first gives each sum to the caller.
-    pub(crate) fn new(stacks: &Stacks, mut own: Vec<(StackId, Sums)>) -> Self {
+    pub(crate) fn new(
+        stacks: &Stacks,
+        own: impl IntoIterator<Item = (StackId, Sums), IntoIter: ExactSizeIterator>,
+    ) -> Self {
+        let own = own.into_iter();
         let Some((order, rank)) = stacks.levels() else {
             if own.len() * DENSE >= stacks.len() {
-                return Self::of_most(stacks, &own);
+                return Self::of_most(stacks, own);
             }
+            let mut own: Vec<(StackId, Sums)> = own.collect();
             if !own.is_sorted_by_key(|(stack, _)| *stack) {
                 own.sort_unstable_by_key(|(stack, _)| *stack);
             }
             return Self::of_levels(own, |stack| stacks.parent(stack));
         };
-        own.iter_mut().for_each(|(stack, _)| *stack = rank[*stack as usize]);
+        let mut own: Vec<(StackId, Sums)> =
+            own.map(|(stack, sums)| (rank[stack as usize], sums)).collect();
         own.sort_unstable_by_key(|(stack, _)| *stack);
         let parent = |at: u32| Some(rank[stacks.parent(order[at as usize])? as usize]);
         let mut sums = Self::of_levels(own, parent);
@@ -53,14 +59,14 @@ impl StackSums {
         sums
     }
 
-    fn of_most(stacks: &Stacks, own: &[(StackId, Sums)]) -> Self {
+    fn of_most(stacks: &Stacks, own: impl ExactSizeIterator<Item = (StackId, Sums)>) -> Self {
         let mut totals: Vec<Sums> = vec![Sums::default(); stacks.len()];
         let mut is_there = vec![false; stacks.len()];
-        for &(stack, sums) in own {
+        for (stack, sums) in own {
             totals[stack as usize].add(sums);
             is_there[stack as usize] = true;
         }
-        for stack in (1..stacks.len()).rev().filter(|_| !own.is_empty()) {
+        for stack in (1..stacks.len()).rev() {
             let Some(caller) = stacks.parent(stack as StackId).filter(|_| is_there[stack]) else {
                 continue;
             };

@@ -39,7 +39,11 @@ impl<'a> StackTree<'a> {
     /// Of what was counted in stacks, in any order and each as often as wanted; `keys` tell for each frame what it
     /// comes to.
     #[must_use]
-    pub fn new(stacks: &'a Stacks, keys: &'a [u32], own: Vec<(StackId, Sums)>) -> Self {
+    pub fn new(
+        stacks: &'a Stacks,
+        keys: &'a [u32],
+        own: impl IntoIterator<Item = (StackId, Sums), IntoIter: ExactSizeIterator>,
+    ) -> Self {
         Self { stacks, keys, sums: StackSums::new(stacks, own) }
     }
 
@@ -107,16 +111,19 @@ pub struct CallersBranch {
 impl<'a> CallersTree<'a> {
     /// As [`StackTree::new`].
     #[must_use]
-    pub fn new(stacks: &'a Stacks, keys: &'a [u32], own: Vec<(StackId, Sums)>) -> Self {
-        let mut rests = own;
-        // Cells of one stack differ in who ran, and lie next to each other.
-        rests.dedup_by(|next, before| {
-            let is_same = next.0 == before.0;
-            if is_same {
-                before.1.add(next.1);
+    pub fn new(
+        stacks: &'a Stacks,
+        keys: &'a [u32],
+        own: impl IntoIterator<Item = (StackId, Sums)>,
+    ) -> Self {
+        let mut rests: Vec<(StackId, Sums)> = Vec::new();
+        for (stack, sums) in own {
+            // Cells of one stack differ in who ran, and lie next to each other.
+            match rests.last_mut().filter(|last| last.0 == stack) {
+                Some(last) => last.1.add(sums),
+                None => rests.push((stack, sums)),
             }
-            is_same
-        });
+        }
         let total = sum(rests.iter().map(|(_, sums)| *sums));
         Self { stacks, keys, root: CallersBranch { key: 0, total, rests } }
     }
@@ -134,8 +141,8 @@ impl<'a> CallersTree<'a> {
             let (frame, caller) = (self.stacks.frame(stack)?, self.stacks.parent(stack)?);
             Some((self.keys[frame as usize], caller, sums))
         };
-        let mut above: Vec<(u32, StackId, Sums)> = branch.rests.iter().filter_map(next).collect();
-        above.sort_unstable_by_key(|&(key, caller, _)| (key, caller));
+        let above: Vec<(u32, StackId, Sums)> = branch.rests.iter().filter_map(next).collect();
+        let above = by_key_and_caller(above);
         let same = above.chunk_by(|a, b| a.0 == b.0);
         let branch = |same: &[(u32, StackId, Sums)]| CallersBranch {
             key: same[0].0,
@@ -153,5 +160,50 @@ impl<'a> CallersTree<'a> {
     pub fn own(&self, branch: &CallersBranch) -> Sums {
         let ended = branch.rests.iter().filter(|(stack, _)| *stack == Stacks::ROOT);
         sum(ended.map(|(_, sums)| *sums))
+    }
+}
+
+/// In the order of keys and callers. Callers of stacks in order are in order as a rule, as those of all cells are: then
+/// what has the same key need only be put together.
+fn by_key_and_caller(mut all: Vec<(u32, StackId, Sums)>) -> Vec<(u32, StackId, Sums)> {
+    let keys = all.iter().map(|one| one.0 as usize + 1).max().unwrap_or(0);
+    if keys > all.len() || !all.is_sorted_by_key(|one| one.1) {
+        all.sort_unstable_by_key(|&(key, caller, _)| (key, caller));
+        return all;
+    }
+    let mut nexts = vec![0_u32; keys + 1];
+    for (key, ..) in &all {
+        nexts[*key as usize + 1] += 1;
+    }
+    for at in 1..nexts.len() {
+        nexts[at] += nexts[at - 1];
+    }
+    let mut sorted = vec![(0, Stacks::ROOT, Sums::default()); all.len()];
+    for one in all {
+        let next = &mut nexts[one.0 as usize];
+        sorted[*next as usize] = one;
+        *next += 1;
+    }
+    sorted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_is_put_together_is_sorted(
+            mut all in proptest::collection::vec((0_u32..9, 0_u32..50), 0..40), in_order in any::<bool>(),
+        ) {
+            if in_order {
+                all.sort_by_key(|one| one.1);
+            }
+            let all: Vec<_> = all.into_iter().map(|(key, caller)| (key, caller, Sums::default())).collect();
+            let mut sorted = all.clone();
+            sorted.sort_by_key(|&(key, caller, _)| (key, caller));
+            prop_assert_eq!(by_key_and_caller(all), sorted);
+        }
     }
 }

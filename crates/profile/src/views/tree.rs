@@ -38,7 +38,7 @@ pub struct CallNode {
 #[must_use]
 pub fn call_tree(counts: &Aggregate, event: u32, direction: Direction, least: f64) -> CallTree {
     let (place_of, places) = places(counts);
-    let own = counts.of_event(event).iter().map(|cell| (cell.stack, Sums::of(cell))).collect();
+    let own = counts.of_event(event).iter().map(|cell| (cell.stack, Sums::of(cell)));
     let (stacks, keys, places) = (&counts.stacks, &place_of[..], &places.list);
     let mut nodes = match direction {
         Direction::Callees => grow(&StackTree::new(stacks, keys, own), places, least),

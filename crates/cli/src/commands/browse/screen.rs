@@ -68,20 +68,17 @@ fn draw(mut browser: Browser) -> anyhow::Result<After> {
     let mut running: Option<Running> = None;
     terminal.draw(|frame| browser.draw(frame)).context(CANNOT)?;
     loop {
-        let mut changed = false;
+        let mut changed = true;
         match keys.next()? {
-            TerminalInput::Key(key) => {
-                match browser.key(key) {
-                    After::GoOn => {}
-                    After::Run(job) => running = start(&mut browser, &job),
-                    After::Cancel => running = None,
-                    leaves => return Ok(leaves),
-                }
-                changed = true;
-            }
-            TerminalInput::Resized => changed = true,
+            TerminalInput::Key(key) => match browser.key(key) {
+                After::GoOn => {}
+                After::Run(job) => running = start(&mut browser, &job),
+                After::Cancel => running = None,
+                leaves => return Ok(leaves),
+            },
+            TerminalInput::Resized => {}
             TerminalInput::Gone => return Ok(After::Quit),
-            TerminalInput::Nothing => {}
+            TerminalInput::Nothing => changed = browser.rest(),
         }
         if let Some(outcome) = running.as_mut().and_then(Running::outcome) {
             browser.take(outcome.number, &outcome.text, outcome.failure);
