@@ -291,6 +291,141 @@ fn a_line_has_a_menu_and_a_function_its_callers_and_code() {
     assert!(modules.contains("/program"), "{modules}");
 }
 
+/// Each is opened by its key in the menu, shows what its command prints or why it cannot, and is left by Esc.
+#[test]
+fn every_view_of_the_menu_opens() {
+    skip_unless!(need_terminal());
+    let scratch = recorded();
+    let mut steps = vec![json!(["wait", "functions by self"])];
+    for (key, title, shown) in [
+        ("w", "waits off the CPU, failed", "has no context-switch records"),
+        ("m", "metrics of functions, failed", "no windows: its samples"),
+        ("h", "hits of watchpoints, failed", "not recorded by pmuscope watch"),
+        ("s", "shared cache lines, failed", "no shared cache lines"),
+        ("b", "branches · 1 of", "0 branches of 0 samples"),
+        ("y", "memory levels of accesses · 1 of", "0 sampled accesses to memory"),
+        ("f", "fields accessed · 1 of", "0 data addresses in"),
+        ("l", "samples one by one · 1 of", "cpu-clock"),
+        ("i", "DSOs and their symbols · 1 of", "DSO (binary or shared library)"),
+    ] {
+        steps.extend([
+            json!(["send", "v"]),
+            json!(["wait", "waits off the CPU"]),
+            json!(["send", key]),
+            json!(["wait", title]),
+            json!(["wait", shown]),
+            json!(["send", "\u{1b}"]),
+            json!(["wait", "functions by self"]),
+        ]);
+    }
+    for (key, state) in [
+        ("1", "functions by self"),
+        ("2", "call tree, callees indented"),
+        ("3", "callers of sampled functions"),
+        ("4", "threads by share"),
+        ("5", "processes by share"),
+        ("6", "comms by share"),
+        ("7", "CPUs by share"),
+        ("8", "DSOs by share"),
+        ("9", "time by thread"),
+    ] {
+        steps.extend([
+            json!(["send", "v"]),
+            json!(["wait", "waits off the CPU"]),
+            json!(["send", key]),
+            json!(["wait", state]),
+            json!(["gone", "waits off the CPU"]),
+        ]);
+    }
+    steps.push(json!(["send", "q"]));
+    browse(&scratch, &["x.data"], &Value::from(steps));
+}
+
+/// Keys that no other test presses.
+#[test]
+fn keys_move_keep_and_turn() {
+    skip_unless!(need_terminal());
+    let scratch = recorded();
+    let record = "record -g -e cpu-clock,task-clock -F 997 -o two.data -- ./program";
+    scratch.pmuscope(record.split(' ')).exits(0);
+    let (up, down) = ("\u{1b}[A", "\u{1b}[B");
+    let (page_up, page_down) = ("\u{1b}[5~", "\u{1b}[6~");
+    let (home, end, left, tab, back_tab) = ("\u{1b}[H", "\u{1b}[F", "\u{1b}[D", "\t", "\u{1b}[Z");
+    let steps = [
+        ("wait", "functions by self · 1 of"),
+        ("wait", "samples of cpu-clock"),
+        ("send", tab),
+        ("wait", "samples of task-clock"),
+        ("send", back_tab),
+        ("wait", "samples of cpu-clock"),
+        ("send", down),
+        ("wait", "functions by self · 2 of"),
+        ("send", up),
+        ("wait", "functions by self · 1 of"),
+        ("send", end),
+        ("gone", "functions by self · 1 of"),
+        ("send", home),
+        ("wait", "functions by self · 1 of"),
+        ("send", page_down),
+        ("gone", "functions by self · 1 of"),
+        ("send", page_up),
+        ("wait", "functions by self · 1 of"),
+        ("send", " "),
+        ("gone", "functions by self · 1 of"),
+        ("send", home),
+        ("send", "/leaf_hash\r"),
+        ("wait", "· 1 of 2 · filter: leaf_hash"),
+        ("send", "m"),
+        ("wait", "keep samples in leaf_hash"),
+        ("send", "f"),
+        ("wait", "% · in leaf_hash"),
+        ("send", "c"),
+        ("wait", "in leaf_hash > comm "),
+        ("send", "Z"),
+        ("wait", "no filter"),
+        ("send", "n"),
+        ("wait", "callers and callees of leaf_hash"),
+        ("send", left),
+        ("wait", "functions by self"),
+        ("send", "k"),
+        ("wait", "DSO [kernel.kallsyms]"),
+        ("send", "Z4"),
+        ("wait", "threads by share"),
+        ("send", "p"),
+        ("wait", "% · process "),
+        ("send", "Z7"),
+        ("wait", "CPUs by share"),
+        ("send", "u"),
+        ("wait", "% · CPU "),
+        ("send", "o"),
+        ("wait", "> node 0"),
+        ("send", "Z2"),
+        ("wait", "- leaf_hash"),
+        ("send", "+"),
+        ("gone", "- leaf_hash"),
+        ("send", "+"),
+        ("wait", "- leaf_hash"),
+        ("send", "h"),
+        ("wait", "drop the last filter"),
+        ("send", "h"),
+        ("gone", "drop the last filter"),
+        ("send", "1/leaf_hash\ra"),
+        ("wait", "code of leaf_hash"),
+        ("wait", "sink += i * i"),
+        ("send", "/sink\r"),
+        ("wait", "filter: sink"),
+        ("send", "n"),
+        ("gone", "code of leaf_hash · 1 of"),
+        ("send", "@"),
+        ("wait", "@: no such key here (? lists them)"),
+        ("send", "Q"),
+    ];
+    let steps = steps.map(|(what, text)| json!([what, text]));
+    let ended = browse(&scratch, &["two.data"], &Value::from(steps.to_vec()));
+    let raw = ended["raw"].as_str().unwrap();
+    assert!(raw.contains("--annotate leaf_hash"), "{raw}");
+}
+
 #[test]
 fn the_terminal_is_given_back_and_small_ones_are_drawn_on() {
     skip_unless!(need_terminal());
