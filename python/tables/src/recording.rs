@@ -1,9 +1,10 @@
 //! A recording and what is made of it, once it is asked for.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use pmuscope_perfdata::reader::{Event, RecordingFile};
+use pmuscope_perfdata::reader::RecordingFile;
 use pmuscope_profile::{
     Collected, Counting, Detail, EventProfile, GroupBy, Options, Profile, Unwinding,
     available_threads,
@@ -39,22 +40,13 @@ pub struct OpenRecording {
     found: Mutex<ReadSoFar>,
 }
 
-/// What is made of a recording when it is read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum TableRequest {
-    /// Rows of functions, with their confidence intervals.
-    Rows,
-    /// Samples one by one.
-    Samples,
-    /// All of it.
-    Both,
-}
-
 /// What was read already.
 #[derive(Debug, Default)]
 struct ReadSoFar {
     profile: Option<Arc<Profile>>,
     samples: Option<ArrowTable>,
+    /// Functions of all events, or of one.
+    functions: BTreeMap<Option<String>, ArrowTable>,
 }
 
 impl OpenRecording {
@@ -80,11 +72,14 @@ impl OpenRecording {
     /// # Errors
     /// The file cannot be read.
     pub fn profile(&self) -> Result<Arc<Profile>, TableError> {
-        let mut found = self.found();
+        self.profile_of(&mut self.found())
+    }
+
+    fn profile_of(&self, found: &mut ReadSoFar) -> Result<Arc<Profile>, TableError> {
         if let Some(profile) = &found.profile {
             return Ok(Arc::clone(profile));
         }
-        let profile = Arc::new(self.load(TableRequest::Rows)?);
+        let profile = Arc::new(self.load(false)?);
         found.profile = Some(Arc::clone(&profile));
         Ok(profile)
     }
@@ -102,14 +97,15 @@ impl OpenRecording {
             Some(before) => self.samples_like(before)?,
             None => None,
         };
-        let has_rows = again.is_none();
+        let is_first = again.is_none();
         let mut counted = match again {
             Some(counted) => counted,
-            None => self.load(TableRequest::Both)?,
+            None => self.load(true)?,
         };
         let samples = counted.samples.take().unwrap_or_default();
         let table = samples::table(&counted, &samples)?;
-        if has_rows {
+        if is_first {
+            found.functions.clear();
             found.profile = Some(Arc::new(counted));
         }
         found.samples = Some(table.clone());
@@ -119,7 +115,7 @@ impl OpenRecording {
     /// Samples, with the same numbers of stacks as a profile that other tables are made of. `None` where the file was written
     /// to meanwhile: then all tables are to be of what it is now.
     fn samples_like(&self, profile: &Profile) -> Result<Option<Profile>, TableError> {
-        let counted = self.load(TableRequest::Samples)?;
+        let counted = self.load(true)?;
         let (now, before) = (&counted.aggregate, &profile.aggregate);
         let is_same = now.stacks == before.stacks && now.frames == before.frames;
         Ok(is_same.then_some(counted))
@@ -130,8 +126,16 @@ impl OpenRecording {
     /// # Errors
     /// The file cannot be read, or has no samples of the event.
     pub fn functions(&self, event: Option<&str>) -> Result<ArrowTable, TableError> {
-        let profile = self.profile()?;
-        Ok(functions::table(&profile, &self.events_of(&profile, event)?)?)
+        let mut found = self.found();
+        let key = event.map(str::to_owned);
+        if let Some(table) = found.functions.get(&key) {
+            return Ok(table.clone());
+        }
+        let profile = self.profile_of(&mut found)?;
+        let events = self.events_of(&profile, event)?;
+        let table = functions::table(&profile, &events, self.has_callers()?)?;
+        found.functions.insert(key, table.clone());
+        Ok(table)
     }
 
     /// Distinct call stacks with their samples; of all events, or of one.
@@ -189,34 +193,34 @@ impl OpenRecording {
         Ok(wanted)
     }
 
-    fn load(&self, wanted: TableRequest) -> Result<Profile, TableError> {
+    /// Whether callers were recorded.
+    fn has_callers(&self) -> Result<bool, TableError> {
+        let reader = self.file.reader()?;
+        Ok(reader.events().iter().any(|event| event.has_chains() || event.has_stacks()))
+    }
+
+    /// Reads the recording; also its samples one by one.
+    fn load(&self, with_samples: bool) -> Result<Profile, TableError> {
         let mut reader = self.file.reader()?;
         let mut symbolizer = self.symbolizer();
         let running = symbolizer.running_kernel();
-        let has_callers = |event: &Event| event.has_chains() || event.has_stacks();
-        let totals = reader.events().iter().any(has_callers);
         let counting = Counting::from(GroupBy { chains: true, ..GroupBy::default() });
         let collected = {
             let unwinder = symbolizer.unwinder();
             let unwinding = Some(Unwinding { unwinder: &unwinder, running: &running });
             let threads = available_threads();
-            match wanted {
-                TableRequest::Rows => Collected::read(&mut reader, counting, threads, unwinding)?,
-                TableRequest::Samples | TableRequest::Both => {
-                    Collected::read_samples(&mut reader, counting, threads, unwinding)?
-                }
+            if with_samples {
+                Collected::read_samples(&mut reader, counting, threads, unwinding)?
+            } else {
+                Collected::read(&mut reader, counting, threads, unwinding)?
             }
         };
         for (pid, dump) in collected.jit_dumps() {
             symbolizer.add_jit_dump(*pid, dump.clone());
         }
         let detail = if self.options.lines { Detail::Line } else { Detail::Function };
-        let options = match wanted {
-            TableRequest::Samples => Options { detail, ..Options::COUNTS },
-            TableRequest::Rows | TableRequest::Both => {
-                Options { totals, detail, ..Options::default() }
-            }
-        };
+        // Functions are made of the counts when somebody asks for them.
+        let options = Options { detail, ..Options::COUNTS };
         Ok(collected.profile(&reader, &running, options, &mut |requests| {
             symbolizer.resolve_all(requests)
         })?)
