@@ -62,6 +62,7 @@ pub use image::{KernelModule, KernelText};
 pub use kernel::Kernel;
 pub use limits::{Limits, Rights, Rlimit};
 pub use maps::Mapping;
+pub use memory::MemoryBlocks;
 pub use numa::{
     AccessClass, BalancingGuard, NodeFaults, NumaBalancing, NumaCounters, NumaFacts, NumaMapping,
     NumaNode, NumaSettings, NumaTask,

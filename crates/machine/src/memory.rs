@@ -7,7 +7,32 @@ use rustix::process::{Resource, getrlimit};
 
 use crate::Machine;
 
+/// Blocks of physical memory, which the kernel adds and removes as a whole, by NUMA node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemoryBlocks {
+    /// Bytes of a block.
+    pub block_bytes: u64,
+    /// Nodes with the numbers of their blocks: block N begins at N times that many bytes.
+    pub nodes: Vec<(u32, Vec<u64>)>,
+}
+
 impl Machine {
+    /// Which node has which memory: `/sys/devices/system/memory/block_size_bytes` and `memoryN` of each node. `None`
+    /// of a kernel without memory blocks.
+    #[must_use]
+    pub fn memory_blocks(&self) -> Option<MemoryBlocks> {
+        const NODES: &str = "sys/devices/system/node";
+        let size = self.text("sys/devices/system/memory/block_size_bytes").ok()?;
+        let block_bytes = u64::from_str_radix(size.trim(), 16).ok()?;
+        let nodes = self.numbered(NODES, "node").ok()?;
+        let blocks = |node: u32| {
+            let blocks = self.numbered(format!("{NODES}/node{node}"), "memory").unwrap_or_default();
+            (node, blocks.into_iter().map(u64::from).collect())
+        };
+        let nodes = nodes.into_iter().map(blocks).collect();
+        Some(MemoryBlocks { block_bytes, nodes })
+    }
+
     /// Bytes that programs could still take without swapping, by the kernel's estimate
     /// (`/proc/meminfo`, `MemAvailable`).
     pub fn available_bytes(&self) -> Option<u64> {

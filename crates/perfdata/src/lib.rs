@@ -12,12 +12,14 @@
 pub mod allocations;
 pub mod info;
 mod info_file;
+mod memory_nodes;
 pub mod reader;
 pub mod strobe;
 pub mod watch;
 pub mod writer;
 
 pub use info_file::read_info;
+pub use memory_nodes::MemoryNodes;
 
 /// The program of README.md.
 #[cfg(doctest)]

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use pmuscope_abi::{SampleType, event_type};
 use pmuscope_counters::EventRequest;
 use pmuscope_machine::{Machine, Topology};
+use pmuscope_perfdata::MemoryNodes;
 use pmuscope_perfdata::info::MachineInfo;
 use pmuscope_perfdata::writer::{
     BuildIdEntry, ClockData, Features, FileEvent, NodeEntry, TracingData,
@@ -61,6 +62,7 @@ pub(crate) fn features(
         total_memory_kib: topology.nodes.iter().map(|node| Some(node.memory_bytes? / 1024)).sum(),
         command_line: command_line.to_vec(),
         nodes: topology.nodes.iter().filter_map(node_entry).collect(),
+        memory_nodes: memory_nodes(machine, requests),
         branch_stack: requests.iter().any(has_branches),
         pmus: pmus
             .into_iter()
@@ -72,6 +74,17 @@ pub(crate) fn features(
         clock: Some(clock),
         ..Features::default()
     }
+}
+
+/// Nodes of physical memory, where events record physical addresses.
+fn memory_nodes(machine: &Machine, requests: &[EventRequest]) -> Option<MemoryNodes> {
+    let is_physical = |one: &EventRequest| one.attr.sample_type.contains(SampleType::PHYS_ADDR);
+    requests
+        .iter()
+        .any(is_physical)
+        .then(|| machine.memory_blocks())
+        .flatten()
+        .map(|blocks| MemoryNodes::new(blocks.block_bytes, blocks.nodes))
 }
 
 /// Formats of the tracepoints among the events; `None` without any. One whose format cannot be read is

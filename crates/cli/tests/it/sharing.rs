@@ -1,11 +1,15 @@
 //! `pmuscope sharing` of simulated recordings: what it prints, and that stock perf counts the same.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
+use pmuscope_perfdata::MemoryNodes;
+use pmuscope_perfdata::reader::Reader;
 use serde_json::Value;
 
-use crate::harness::{Scratch, need_perf, skip_unless};
+use crate::harness::{Scratch, need_perf, need_perf_record, skip_unless};
 use crate::json::is_documented;
+use crate::recording::need_root_clock;
 use crate::sharing_file::{Memory, PID, Pmu, Sharers, example};
 use crate::simulator::{Function, Run, write};
 
@@ -167,7 +171,12 @@ fn two_recordings_are_compared_by_what_lines_cost() {
 fn lines_by_physical_address_name_their_processes() {
     let scratch = Scratch::new();
     let program = example(Pmu::Pebs);
-    let sharers = Sharers { path: "/dev/zero (deleted)", flags: 1, physical: Some(0x1_2340_0000) };
+    let sharers = Sharers {
+        path: "/dev/zero (deleted)",
+        flags: 1,
+        physical: Some(0x1_2340_0000),
+        ..Sharers::default()
+    };
     program.run().write_shared(&program, &scratch.path("x.data"), &sharers);
     assert_eq!(json(&scratch, &[])["lines"].as_array().unwrap().len(), 8);
     let found = scratch.pmuscope(["sharing", "x.data", "--physical", "--json"]);
@@ -187,6 +196,65 @@ fn lines_by_physical_address_name_their_processes() {
     let without = recorded(Pmu::Pebs);
     let refused = without.pmuscope(["sharing", "x.data", "--physical"]);
     refused.exits(2).complains("no physical addresses").complains("record --sharing --phys-data");
+}
+
+/// Memory of node 1 that is moved to node 0: as perf c2c has it.
+#[test]
+fn lines_say_on_which_node_their_memory_is() {
+    const BLOCK: u64 = 128 << 20;
+    let scratch = Scratch::new();
+    let program = example(Pmu::Pebs);
+    let sharers = Sharers {
+        path: "/dev/shm/queue",
+        flags: 1,
+        physical: Some(9 * BLOCK),
+        moved: Some((0.5, 2 * BLOCK)),
+        memory_nodes: Some(MemoryNodes::new(BLOCK, [(0, vec![0, 1, 2]), (1, vec![8, 9])])),
+    };
+    program.run().write_shared(&program, &scratch.path("x.data"), &sharers);
+    let text = scratch.pmuscope(["sharing", "x.data"]);
+    text.exits(0).prints("memory on NUMA nodes ").prints("in 2 physical pages (moved or copied)");
+    let found = json(&scratch, &[]);
+    for line in found["lines"].as_array().unwrap() {
+        assert_eq!(line["physical_pages"], 2);
+        let mut nodes: Vec<&Value> =
+            line["page_nodes"].as_array().unwrap().iter().map(|one| &one["node"]).collect();
+        nodes.sort_by_key(|node| node.as_u64());
+        assert_eq!(nodes, [0, 1]);
+    }
+    let stayed = Sharers { moved: None, ..sharers };
+    program.run().write_shared(&program, &scratch.path("x.data"), &stayed);
+    scratch.pmuscope(["sharing", "x.data"]).exits(0).prints(", memory on NUMA node 1, ");
+    skip_unless!(need_perf());
+    let said = scratch.run("perf", ["c2c", "report", "--stdio", "--no-source", "-i", "x.data"]);
+    let row = |line: &str| {
+        let cells: Vec<&str> = line.split_whitespace().collect();
+        cells.get(1)?.starts_with("0x5555").then(|| cells[2].to_owned())
+    };
+    let table = said.exits(0).stdout.split("Shared Cache Line Distribution Pareto").next().unwrap();
+    let nodes: Vec<String> = table.lines().filter_map(row).collect();
+    assert!(!nodes.is_empty() && nodes.iter().all(|node| node == "1"), "{said}");
+}
+
+/// What perf records of the nodes of memory, and what this program does, is the same.
+#[test]
+fn nodes_of_memory_are_recorded_as_perf_has_them() {
+    skip_unless!(need_root_clock().or_else(need_perf).or_else(|| need_perf_record(true)));
+    let blocks = "/sys/devices/system/memory/block_size_bytes";
+    skip_unless!((!Path::new(blocks).exists()).then(|| format!("{blocks} is not there")));
+    let scratch = Scratch::new();
+    let flags = "record -e page-faults -c 1 -d --phys-data -o";
+    let ours = flags.split(' ').chain(["a.data", "--", "true"]);
+    scratch.pmuscope(ours).exits(0);
+    scratch.run("perf", flags.split(' ').chain(["b.data", "--", "true"])).exits(0);
+    let [ours, theirs] = ["a.data", "b.data"].map(|name| {
+        let reader = Reader::open(&scratch.path(name)).unwrap();
+        reader.metadata().memory_nodes.clone()
+    });
+    assert!(!ours.is_empty());
+    assert_eq!(ours, theirs);
+    let header = scratch.run("perf", ["report", "--header-only", "-I", "-i", "a.data"]);
+    header.exits(0).prints("memory nodes (nr ");
 }
 
 /// What was not sampled is not 0.

@@ -16,21 +16,21 @@ impl Endian {
     pub const NATIVE: Self = if cfg!(target_endian = "big") { Self::Big } else { Self::Little };
 
     /// A u16 at the start of `bytes`.
-    pub(super) fn u16(self, bytes: [u8; 2]) -> u16 {
+    pub(crate) fn u16(self, bytes: [u8; 2]) -> u16 {
         match self {
             Self::Little => u16::from_le_bytes(bytes),
             Self::Big => u16::from_be_bytes(bytes),
         }
     }
 
-    pub(super) fn u32(self, bytes: [u8; 4]) -> u32 {
+    pub(crate) fn u32(self, bytes: [u8; 4]) -> u32 {
         match self {
             Self::Little => u32::from_le_bytes(bytes),
             Self::Big => u32::from_be_bytes(bytes),
         }
     }
 
-    pub(super) fn u64(self, bytes: [u8; 8]) -> u64 {
+    pub(crate) fn u64(self, bytes: [u8; 8]) -> u64 {
         match self {
             Self::Little => u64::from_le_bytes(bytes),
             Self::Big => u64::from_be_bytes(bytes),
@@ -40,13 +40,13 @@ impl Endian {
 
 /// Takes fields from the front of a slice; `None` when there are too few bytes left.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Fields<'a> {
+pub(crate) struct Fields<'a> {
     bytes: &'a [u8],
     endian: Endian,
 }
 
 impl<'a> Fields<'a> {
-    pub(super) fn new(bytes: &'a [u8], endian: Endian) -> Self {
+    pub(crate) fn new(bytes: &'a [u8], endian: Endian) -> Self {
         Self { bytes, endian }
     }
 
@@ -56,35 +56,35 @@ impl<'a> Fields<'a> {
         Some(*head)
     }
 
-    pub(super) fn u16(&mut self) -> Option<u16> {
+    pub(crate) fn u16(&mut self) -> Option<u16> {
         self.array().map(|bytes| self.endian.u16(bytes))
     }
 
-    pub(super) fn u32(&mut self) -> Option<u32> {
+    pub(crate) fn u32(&mut self) -> Option<u32> {
         self.array().map(|bytes| self.endian.u32(bytes))
     }
 
-    pub(super) fn u64(&mut self) -> Option<u64> {
+    pub(crate) fn u64(&mut self) -> Option<u64> {
         self.array().map(|bytes| self.endian.u64(bytes))
     }
 
     /// The next `length` bytes.
-    pub(super) fn take(&mut self, length: usize) -> Option<&'a [u8]> {
+    pub(crate) fn take(&mut self, length: usize) -> Option<&'a [u8]> {
         let (head, rest) = self.bytes.split_at_checked(length)?;
         self.bytes = rest;
         Some(head)
     }
 
-    pub(super) fn endian(&self) -> Endian {
+    pub(crate) fn endian(&self) -> Endian {
         self.endian
     }
 
-    pub(super) fn rest(&self) -> &'a [u8] {
+    pub(crate) fn rest(&self) -> &'a [u8] {
         self.bytes
     }
 
     /// A string of the header: its length in bytes (padding and zeros included), then its bytes.
-    pub(super) fn string(&mut self) -> Option<String> {
+    pub(crate) fn string(&mut self) -> Option<String> {
         let length = usize::try_from(self.u32()?).ok()?;
         let bytes = self.take(length)?;
         Some(String::from_utf8_lossy(until_zero(bytes)).into_owned())
@@ -92,7 +92,7 @@ impl<'a> Fields<'a> {
 }
 
 /// What stands before the first zero byte; everything if there is none.
-pub(super) fn until_zero(bytes: &[u8]) -> &[u8] {
+pub(crate) fn until_zero(bytes: &[u8]) -> &[u8] {
     CStr::from_bytes_until_nul(bytes).map_or(bytes, CStr::to_bytes)
 }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use pmuscope_abi::event_type;
 
 use crate::info::{FEATURE_INFO, RecordingInfo};
+use crate::memory_nodes::MemoryNodes;
 
 use super::bytes::{Endian, Fields, until_zero};
 use super::error::ReadError;
@@ -26,6 +27,7 @@ mod bit {
     pub(super) const CMDLINE: u32 = 11;
     pub(super) const EVENT_DESC: u32 = 12;
     pub(super) const NUMA_TOPOLOGY: u32 = 14;
+    pub(super) const MEM_TOPOLOGY: u32 = 22;
 }
 
 /// A feature larger than this is not read: the largest real one, the build ids of a machine with
@@ -53,6 +55,8 @@ pub struct Metadata {
     pub nodes: Option<u32>,
     /// CPUs of each NUMA node, as `0-3,8`. Foreign text.
     pub node_cpus: Vec<(u32, String)>,
+    /// Nodes of physical memory.
+    pub memory_nodes: MemoryNodes,
     /// CPU model.
     pub cpu_model: Option<String>,
     /// Command line of the recorder.
@@ -133,6 +137,7 @@ fn wanted(bit: u32) -> bool {
             | bit::CMDLINE
             | bit::EVENT_DESC
             | bit::NUMA_TOPOLOGY
+            | bit::MEM_TOPOLOGY
             | simpleperf::FILES
             | simpleperf::FACTS
             | simpleperf::FILES_2
@@ -155,6 +160,9 @@ impl Metadata {
             bit::NUMA_TOPOLOGY => {
                 self.nodes = fields.u32();
                 self.node_cpus = std::iter::from_fn(|| node_cpus(&mut fields)).collect();
+            }
+            bit::MEM_TOPOLOGY => {
+                self.memory_nodes = MemoryNodes::read(bytes, endian).unwrap_or_default();
             }
             bit::CMDLINE => {
                 fields.u32(); // their number: the bytes decide

@@ -22,7 +22,7 @@
 //! [`memory_limit`] at most.
 
 mod about;
-mod bytes;
+pub(crate) mod bytes;
 mod counts;
 mod details;
 mod error;

@@ -6,6 +6,7 @@ use pmuscope_abi::record::{RecordBuilder, kind, misc};
 
 use super::{FileEvent, TracingData};
 use crate::info::FEATURE_INFO;
+use crate::memory_nodes::MemoryNodes;
 
 mod bit {
     pub(super) const TRACING_DATA: u32 = 1;
@@ -24,6 +25,7 @@ mod bit {
     pub(super) const PMU_MAPPINGS: u32 = 16;
     pub(super) const GROUP_DESC: u32 = 17;
     pub(super) const SAMPLE_TIME: u32 = 21;
+    pub(super) const MEM_TOPOLOGY: u32 = 22;
     pub(super) const CLOCKID: u32 = 23;
     pub(super) const COMPRESSED: u32 = 27;
     pub(super) const CLOCK_DATA: u32 = 29;
@@ -57,6 +59,8 @@ pub struct Features {
     pub command_line: Vec<String>,
     /// Nodes with memory and CPUs.
     pub nodes: Vec<NodeEntry>,
+    /// Nodes of physical memory.
+    pub memory_nodes: Option<MemoryNodes>,
     /// Some event records branch stacks.
     pub branch_stack: bool,
     /// PMU numbers and names.
@@ -160,6 +164,7 @@ impl Features {
             (bit::PMU_MAPPINGS, some_if(!self.pmus.is_empty(), || self.pmus_payload())),
             (bit::GROUP_DESC, some_if(!self.groups.is_empty(), || self.groups_payload())),
             (bit::SAMPLE_TIME, self.sample_time.map(|(first, last)| longs(&[first, last]))),
+            (bit::MEM_TOPOLOGY, self.memory_nodes.as_ref().map(MemoryNodes::to_bytes)),
             (bit::CLOCKID, self.clock.map(|clock| longs(&[clock.clockid.into()]))),
             (bit::COMPRESSED, self.compression.as_ref().map(Compression::payload)),
             (bit::CLOCK_DATA, self.clock.map(clock_data)),

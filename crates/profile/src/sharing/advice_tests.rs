@@ -1,4 +1,5 @@
 use super::*;
+use crate::sharing::LinePage;
 
 /// Word, thread, contended loads of cost 2 each, writes.
 fn uses(all: &[(u32, u32, u64, u64)]) -> Vec<CountedUse> {
@@ -50,6 +51,7 @@ fn line(cpus: &[(u32, [u64; 5])]) -> SharedLine {
         cost_per_s: None,
         physical: None,
         mappings: Vec::new(),
+        page: LinePage::default(),
         verdict: super::super::verdict::judge(&[]),
         offsets: Vec::new(),
         rows: Vec::new(),

@@ -18,6 +18,9 @@ use crate::timeline::visit::SampleVisitor;
 /// Lines with their cost by block of time: those that can be large.
 const MOST_SERIES: usize = 256;
 
+/// Bytes of the smallest page that any kernel has: a larger one moves as a whole, too.
+pub(super) const PAGE: u64 = 4096;
+
 /// What is counted apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct AccessKey {
@@ -74,6 +77,8 @@ pub(super) struct LineDetails {
     /// Of lines by physical address: the number of the line, the process (`None`: the kernel) and the virtual address
     /// at which it has the line.
     pub(super) mappings: FxHashSet<(u32, Option<i32>, u64)>,
+    /// Accesses by line and page of physical memory.
+    pub(super) pages: FxHashMap<(u32, u64), u64>,
     /// Contended loads by block of time: what they cost or, of those without a weight, how many; all of them, then
     /// those of the first lines.
     pub(super) totals: Vec<f64>,
@@ -153,6 +158,9 @@ impl SampleVisitor for Detailing<'_> {
             let owner = Some(pid).filter(|_| !is_of_kernel(address));
             self.found.mappings.insert((line, owner, address - u64::from(offset)));
         }
+        if let Some(physical) = data.physical {
+            *self.found.pages.entry((line, physical / PAGE)).or_default() += 1;
+        }
         let memory = &mut self.found.memory[line as usize];
         if memory.is_none_or(|known| (address, pid) < (known.address, known.pid)) {
             let spot = data_spot(lookup, at, ran.view, address);
@@ -190,6 +198,9 @@ impl LineDetails {
             self.cells.entry(AccessKey { place, task, ..key }).or_default().add(&sums);
         }
         self.mappings.extend(other.mappings);
+        for (key, accesses) in other.pages {
+            *self.pages.entry(key).or_default() += accesses;
+        }
         for (key, latencies) in other.latencies {
             self.latencies.entry(key).or_default().extend(latencies);
         }

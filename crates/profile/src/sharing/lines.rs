@@ -14,15 +14,15 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::advice::{LineUses, PartQuery, advise, queries};
 use super::by_code::{self, LineCode, TypeModules};
-use super::detail::{AccessKey, LineDetails, LineMemory, NO_CPU};
+use super::detail::{AccessKey, LineDetails, LineMemory, NO_CPU, PAGE};
 use super::diff::per_second;
 use super::key::{LineSpace, is_of_kernel};
 use super::pairs::{CodeUse, LinePair, pairs};
 use super::sums::{AccessSums, ClassSums};
 use super::verdict::{LineVerdict, WordUse, judge};
 use super::{
-    LineMapping, LineOffset, LineRow, MOST_WITH_FIELDS, Options, Ranked, SharedLine, SharedLines,
-    resolve,
+    LineMapping, LineOffset, LinePage, LineRow, MOST_WITH_FIELDS, Options, Ranked, SharedLine,
+    SharedLines, resolve,
 };
 use crate::count::group::TaskKey;
 use crate::hits::{Site, Thread};
@@ -64,6 +64,7 @@ pub(super) fn lines(
     let mut lines: Vec<SharedLine> = Vec::with_capacity(ranked.keys.len());
     let mut uses: Vec<WordUses> = Vec::with_capacity(ranked.keys.len());
     let mut mappings = mappings(&found.mappings);
+    let mut pages = naming.pages(&found.pages);
     let mut codes: Vec<LineCode> = Vec::new();
     let mut rest = &cells[..];
     for (number, key) in ranked.keys.iter().enumerate() {
@@ -84,6 +85,7 @@ pub(super) fn lines(
         };
         line.physical = (key.space == LineSpace::Physical).then_some(key.first);
         line.mappings = mappings.remove(&(number as u32)).unwrap_or_default();
+        line.page = pages.remove(&(number as u32)).unwrap_or_default();
         line.interval = intervals.get(number).copied().flatten();
         let series = found.series.chunks(MOST as usize).nth(number);
         line.cost_per_s = series.and_then(|all| of_blocks(all.get(..blocks), &line.sums));
@@ -119,6 +121,28 @@ pub(super) fn lines(
         physical,
         seconds,
         cost_per_s,
+    }
+}
+
+impl LineNaming<'_> {
+    /// By line: which nodes had its memory.
+    fn pages(&self, found: &FxHashMap<(u32, u64), u64>) -> FxHashMap<u32, LinePage> {
+        let mut all: FxHashMap<u32, LinePage> = FxHashMap::default();
+        for (&(line, page), &accesses) in found {
+            let node = self.metadata.memory_nodes.node_of(page * PAGE);
+            let LinePage { nodes, places } = all.entry(line).or_default();
+            *places += 1;
+            match nodes.iter_mut().find(|one| one.0 == node) {
+                Some(one) => one.1 += accesses,
+                None => nodes.push((node, accesses)),
+            }
+        }
+        let sort = |page: &mut LinePage| {
+            page.nodes
+                .sort_unstable_by_key(|&(node, accesses)| (std::cmp::Reverse(accesses), node));
+        };
+        all.values_mut().for_each(sort);
+        all
     }
 }
 
@@ -158,6 +182,7 @@ fn of_cells(cells: &[(AccessKey, ClassSums)], of_place: &[u32]) -> (SharedLine, 
         pid: None,
         physical: None,
         mappings: Vec::new(),
+        page: LinePage::default(),
         in_kernel: false,
         module: Arc::from(""),
         sums: AccessSums::default(),

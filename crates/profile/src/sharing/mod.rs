@@ -161,6 +161,8 @@ pub struct SharedLine {
     pub physical: Option<u64>,
     /// Where processes have it, in order, of lines by physical address: those that were sampled.
     pub mappings: Vec<LineMapping>,
+    /// Where its memory is.
+    pub page: LinePage,
     /// Whether it is the kernel's.
     pub in_kernel: bool,
     /// Path of the file, or a name in brackets: `[heap]`, `[stack]`. Foreign text.
@@ -187,6 +189,17 @@ pub struct SharedLine {
     pub heap_objects: Vec<LineHeapObject>,
     /// What can be done about it, the most important first.
     pub advice: Vec<LineAdvice>,
+}
+
+/// The physical memory of a line, as far as accesses say where it is (`record --phys-data`, `perf c2c record`).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LinePage {
+    /// NUMA nodes that had it, with the accesses sampled there, the most first; `None`: the recording does not say which
+    /// node has that memory.
+    pub nodes: Vec<(Option<u32>, u64)>,
+    /// Pages of physical memory that it was in, one after the other or, where processes have copies, at the same time: if
+    /// it has one owner, it was moved or copied one time less, or more often.
+    pub places: u32,
 }
 
 /// A line in an address space.

@@ -3,11 +3,14 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use pmuscope_perfdata::MemoryNodes;
 use pmuscope_perfdata::reader::RecordingFile;
 use pmuscope_perfdata::reader::scan::Pieces;
 use pmuscope_profile::Filter;
 use pmuscope_profile::hits::SharingVerdict;
-use pmuscope_profile::sharing::{LineMapping, Options, SharedLine, SharedLines, SharingError};
+use pmuscope_profile::sharing::{
+    LineMapping, LinePage, Options, SharedLine, SharedLines, SharingError,
+};
 use pmuscope_symbols::{KernelIdentity, Symbolizer};
 
 use crate::sharing_file::{Access, Does, MEMORY, PID, Pmu, Program, Sharers, Simulation, example};
@@ -313,7 +316,8 @@ fn contended(found: &SharedLines) -> u64 {
 #[test]
 fn a_shared_file_is_one_memory() {
     let of = |flags| {
-        let sharers = Sharers { path: "/dev/shm/queue", flags, physical: None };
+        let sharers =
+            Sharers { path: "/dev/shm/queue", flags, physical: None, ..Sharers::default() };
         of_processes(&sharers, false).unwrap()
     };
     let shared = of(1);
@@ -337,7 +341,7 @@ fn a_shared_file_is_one_memory() {
 fn memory_without_a_file_is_one_by_its_physical_address() {
     let physical = Some(0x1_2340_0000);
     for path in ["/dev/zero (deleted)", "/SYSV00000000 (deleted)"] {
-        let sharers = Sharers { path, flags: 1, physical };
+        let sharers = Sharers { path, flags: 1, physical, ..Sharers::default() };
         let apart = of_processes(&sharers, false).unwrap();
         assert_eq!((apart.lines.len(), apart.physical), (8, false), "{path}");
         let found = of_processes(&sharers, true).unwrap();
@@ -359,9 +363,38 @@ fn memory_without_a_file_is_one_by_its_physical_address() {
     }
 }
 
+/// Memory on node 3 that is moved to node 1 when three quarters of the time have passed.
+#[test]
+fn memory_is_on_the_nodes_that_have_its_pages() {
+    const BLOCK: u64 = 128 << 20;
+    let sharers = Sharers {
+        path: "/dev/zero (deleted)",
+        flags: 1,
+        physical: Some(2 * BLOCK + 0x5000),
+        moved: Some((0.75, 7 * BLOCK)),
+        memory_nodes: Some(MemoryNodes::new(BLOCK, [(1, vec![6, 7]), (3, vec![0, 2])])),
+    };
+    let found = of_processes(&sharers, false).unwrap();
+    for line in &found.lines {
+        let LinePage { nodes, places } = &line.page;
+        let [(Some(3), before), (Some(1), after)] = nodes[..] else { panic!("{nodes:?}") };
+        assert_eq!(*places, 2);
+        let share = after as f64 / (before + after) as f64;
+        assert!((0.15..0.35).contains(&share), "{share} of {}", before + after);
+    }
+    let silent = Sharers { memory_nodes: None, moved: None, ..sharers.clone() };
+    for line in &of_processes(&silent, false).unwrap().lines {
+        assert!(matches!(line.page.nodes[..], [(None, _)]) && line.page.places == 1);
+    }
+    let unmeasured = Sharers { physical: None, ..silent };
+    let lines = of_processes(&unmeasured, false).unwrap().lines;
+    assert!(lines.iter().all(|line| line.page == LinePage::default()));
+}
+
 #[test]
 fn physical_addresses_that_were_not_recorded_are_an_error() {
-    let sharers = Sharers { path: "/dev/zero (deleted)", flags: 1, physical: None };
+    let sharers =
+        Sharers { path: "/dev/zero (deleted)", flags: 1, physical: None, ..Sharers::default() };
     let refused = of_processes(&sharers, true).unwrap_err();
     assert!(matches!(refused, SharingError::NoPhysical { .. }), "{refused}");
 }

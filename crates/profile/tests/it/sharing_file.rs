@@ -16,6 +16,7 @@ use std::path::Path;
 
 use pmuscope_abi::record::{RecordBuilder, kind, misc};
 use pmuscope_abi::{Attr, AttrFlags, SampleType, event_type};
+use pmuscope_perfdata::MemoryNodes;
 use pmuscope_perfdata::writer::{Features, FileEvent, NodeEntry, closing, front};
 
 /// The process where nothing else is asked for.
@@ -66,7 +67,7 @@ impl Memory {
 }
 
 /// Memory that processes with a thread each share, all at other addresses.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Sharers {
     /// The file, or what the kernel calls memory without one: `/dev/zero (deleted)`, `/SYSV00000000`.
     pub(crate) path: &'static str,
@@ -74,9 +75,19 @@ pub(crate) struct Sharers {
     pub(crate) flags: u32,
     /// Physical address of the first line; `None`: samples do not have it. Every tenth sample has 0.
     pub(crate) physical: Option<u64>,
+    /// When it is moved, as a share of the recording's time, and the physical address of the first line from then on.
+    pub(crate) moved: Option<(f64, u64)>,
+    /// What the recording says of the nodes of physical memory.
+    pub(crate) memory_nodes: Option<MemoryNodes>,
 }
 
 impl Sharers {
+    /// Physical address of the first line at a time.
+    fn physical_at(&self, so_far: f64) -> Option<u64> {
+        let moved = self.moved.filter(|(when, _)| so_far >= *when);
+        moved.map(|(_, to)| to).or(self.physical)
+    }
+
     /// Address of the first line in the process of a thread.
     pub(crate) fn first(thread: usize) -> u64 {
         MEMORY + thread as u64 * 0x1000_0000
@@ -462,7 +473,7 @@ impl Simulation {
             let builder = if program.timed { builder.u64(time) } else { builder };
             let builder = builder.u64(address).u32(cpu).u32(0).u64(program.period);
             let builder = builder.u64(weight).u64(source);
-            match sharers.and_then(|sharers| sharers.physical).zip(within) {
+            match sharers.and_then(|sharers| sharers.physical_at(so_far)).zip(within) {
                 Some((first, within)) if at % 10 > 0 => builder.u64(first + within).finish(),
                 _ if sharers.is_some_and(|sharers| sharers.physical.is_some()) => {
                     builder.u64(0).finish();
@@ -481,6 +492,7 @@ impl Simulation {
             arch: Some("x86_64".into()),
             cpus: Some((program.threads as u32, program.threads as u32)),
             nodes: (0..nodes).map(node).collect(),
+            memory_nodes: sharers.and_then(|sharers| sharers.memory_nodes.clone()),
             ..Features::default()
         };
         let mut file = front(&events);

@@ -61,6 +61,15 @@ fn line_facts<'a>() -> Vec<Field<'a, SharedLine>> {
             let mapping = |one: &LineMapping| json!({"pid": one.pid, "address": format!("{:#x}", one.address)});
             row.mappings.iter().map(mapping).collect()
         }),
+        Field::json("page_nodes", |row: &SharedLine| {
+            let node =
+                |(node, accesses): &(Option<u32>, u64)| json!({"node": node, "accesses": accesses});
+            row.page.nodes.iter().map(node).collect()
+        }),
+        Field::count("physical_pages", |row: &SharedLine| {
+            Some(u64::from(row.page.places)).filter(|&places| places > 0)
+        })
+        .for_programs(),
         Field::flag("in_kernel", |row: &SharedLine| row.in_kernel).for_programs(),
         Field::text("module", |row: &'a SharedLine| Some(&*row.module)).for_programs(),
     ]

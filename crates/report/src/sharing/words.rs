@@ -2,7 +2,7 @@
 
 use pmuscope_perfdata::reader::AccessClass;
 use pmuscope_profile::hits::SharingVerdict;
-use pmuscope_profile::sharing::{LineMapping, LineOffset, SharedLine, SharedLines};
+use pmuscope_profile::sharing::{LineMapping, LineOffset, LinePage, SharedLine, SharedLines};
 use pmuscope_stats::Interval;
 
 use super::{SharingView, heap};
@@ -223,6 +223,7 @@ pub(super) fn evidence(view: &SharingView<'_>, line: &SharedLine) -> String {
         count(sums.remote()),
         counted(line.threads.len() as u64, "thread")
     )];
+    parts.extend(page(&line.page));
     if sums.locked > 0 {
         parts.push(format!("{} locked", count(sums.locked)));
     }
@@ -235,6 +236,31 @@ pub(super) fn evidence(view: &SharingView<'_>, line: &SharedLine) -> String {
         parts.push("no writes were sampled: each word counts as written by all who load it".into());
     }
     parts.join(", ")
+}
+
+/// Where its memory is: `memory on NUMA node 1, moved or copied at least twice`; `None` where nothing says it.
+fn page(page: &LinePage) -> Option<String> {
+    let all: u64 = page.nodes.iter().map(|one| one.1).sum();
+    let known: Vec<(u32, u64)> =
+        page.nodes.iter().filter_map(|&(node, accesses)| Some((node?, accesses))).collect();
+    let share = |(node, accesses): &(u32, u64)| {
+        format!("{node} ({} of accesses)", percent(*accesses as f64 / all as f64, 1))
+    };
+    let on = match &known[..] {
+        [] => None,
+        [(node, accesses)] if *accesses == all => Some(format!("memory on NUMA node {node}")),
+        several => {
+            let several: Vec<String> = several.iter().map(share).collect();
+            let nodes = if several.len() == 1 { "node" } else { "nodes" };
+            Some(format!("memory on NUMA {nodes} {}", several.join(", ")))
+        }
+    };
+    let places = (page.places > 1)
+        .then(|| format!("in {} physical pages (moved or copied)", count(page.places.into())));
+    match (on, places) {
+        (Some(on), Some(places)) => Some(format!("{on}, {places}")),
+        (on, places) => on.or(places.map(|places| format!("memory {places}"))),
+    }
 }
 
 /// `45.0 ± 2.1%`.
