@@ -11,6 +11,7 @@ import tempfile
 import threading
 import time
 import unittest
+from unittest import mock
 
 import pmuscope
 from pmuscope import _program
@@ -188,6 +189,23 @@ class Recordings(unittest.TestCase):
             with pmuscope.record(events="no-such-event"):
                 self.fail("it began")
 
+    def test_a_recorder_that_ends_before_it_is_asked_to_begin_is_the_same_error(self):
+        write = os.write
+
+        def late(file, data):
+            time.sleep(1)
+            return write(file, data)
+
+        with mock.patch("os.write", late):
+            with self.assertRaisesRegex(pmuscope.Error, "no-such-event"):
+                with pmuscope.record(events="no-such-event"):
+                    self.fail("it began")
+
+    def test_a_process_can_be_recorded_again_and_again(self):
+        script = "import pmuscope\nfor _ in range(10):\n    with pmuscope.record(frequency=100): sum(range(1000))"
+        ran = subprocess.run([sys.executable, "-c", script], stderr=subprocess.PIPE, text=True)
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+
     def test_a_profile_is_there_after_the_block(self):
         with pmuscope.record(frequency=1000) as recording:
             with self.assertRaisesRegex(pmuscope.Error, "after the with block"):
@@ -310,11 +328,18 @@ name_in_python(3.0)
         self.assert_named("-X", "perf_jit")
 
     @unittest.skipUnless(hasattr(sys, "activate_stack_trampoline"), "Python gives its functions code since 3.12")
-    def test_record_turns_it_on_and_off(self):
-        self.assertFalse(sys.is_stack_trampoline_active())
-        with pmuscope.record(frequency=1000, call_graph="fp"):
-            self.assertTrue(sys.is_stack_trampoline_active())
-        self.assertFalse(sys.is_stack_trampoline_active())
+    def test_record_turns_it_on(self):
+        # In a process of its own: no test before it has turned it on.
+        script = (
+            "import sys, pmuscope\n"
+            "active = [sys.is_stack_trampoline_active()]\n"
+            "with pmuscope.record(frequency=1000, call_graph='fp'):\n"
+            "    active.append(sys.is_stack_trampoline_active())\n"
+            "print(active + [sys.is_stack_trampoline_active()])"
+        )
+        said = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True).stdout
+        stays_on = sys.version_info >= (3, 14)
+        self.assertEqual(said.strip(), str([False, True, stays_on]))
 
 
 if __name__ == "__main__":

@@ -76,7 +76,10 @@ class Recording:
         self._listener = threading.Thread(target=self._listen, name="pmuscope-record", daemon=True)
         self._listener.start()
         try:
-            os.write(self._commands, b"enable\n")
+            try:
+                os.write(self._commands, b"enable\n")
+            except BrokenPipeError:
+                pass  # It has ended: there is no answer, and then its status and words say why.
             self._await_answer()
         except BaseException:
             self._end(kill=True)
@@ -151,7 +154,9 @@ class Recording:
                 sys.activate_stack_trampoline("perf")
             except (RuntimeError, ValueError):
                 return  # Built without it, or not for this CPU.
-            self._trampoline = True
+            # CPython 3.14.10 and 3.15.2 crash at their end once it was activated three times, and cannot activate it
+            # more than eight times: there it stays active.
+            self._trampoline = sys.version_info < (3, 14)
 
 
 def record(
