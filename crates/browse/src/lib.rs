@@ -6,7 +6,8 @@
 //!               ▲  steps: filters, counted anew from what was read            ├─► draw
 //!  Key ─► Browser ─► After::Run(CommandJob) ─► a command, run by the caller          │
 //!               ▲                          └─► its text ─► DocumentView ──────┘
-//!               └── take(text)
+//!               ├── take(text)
+//!               └── rest(): no key waits ─► intervals of the rows that are seen
 //! ```
 //! What is kept: each distinct call stack of a thread on a CPU, with its counts in at most 256 blocks of time. Filters by
 //! thread, process, comm, CPU, node, DSO, call stack and time count that anew; views that need more are printed by the
