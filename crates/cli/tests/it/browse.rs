@@ -86,7 +86,7 @@ fn views_by_number_and_rows_sorted_and_filtered() {
         &scratch,
         &["x.data"],
         &json!([
-            ["wait", "functions by self"],
+            ["wait", "functions by self ·"],
             ["wait", "? help"],
             ["send", "s"],
             ["wait", "functions by width of the 95% CI"],
@@ -168,13 +168,13 @@ fn filters_add_up_and_their_command_prints_the_same() {
             "=leaf_hash",
         ],
         &json!([
-            ["wait", "functions by self"],
+            ["wait", "functions by self ·"],
             ["send", "4"],
             ["wait", "threads by share"],
             ["send", "t"],
             ["wait", "· thread "],
             ["send", "1"],
-            ["wait", "functions by self"],
+            ["wait", "functions by self ·"],
             ["send", "/parse_line\r"],
             ["wait", "· 1 of 1 · filter: parse_line"],
             ["send", "x"],
@@ -192,7 +192,7 @@ fn filters_add_up_and_their_command_prints_the_same() {
             ["send", "z"],
             ["gone", "> DSO program"],
             ["send", "1"],
-            ["wait", "functions by self"],
+            ["wait", "functions by self ·"],
             ["send", ":"],
             ["wait", "the command that prints this view"],
             ["send", " "],
@@ -240,7 +240,7 @@ fn a_line_has_a_menu_and_a_function_its_callers_and_code() {
         &scratch,
         &["x.data"],
         &json!([
-            ["wait", "functions by self"],
+            ["wait", "functions by self ·"],
             ["send", "/parse_line\r"],
             ["wait", "· 1 of 1 ·"],
             ["send", "\r"],
@@ -296,7 +296,7 @@ fn a_line_has_a_menu_and_a_function_its_callers_and_code() {
 fn every_view_of_the_menu_opens() {
     skip_unless!(need_terminal());
     let scratch = recorded();
-    let mut steps = vec![json!(["wait", "functions by self"])];
+    let mut steps = vec![json!(["wait", "functions by self ·"])];
     for (key, title, shown) in [
         ("w", "waits off the CPU, failed", "has no context-switch records"),
         ("m", "metrics of functions, failed", "no windows: its samples"),
@@ -315,7 +315,7 @@ fn every_view_of_the_menu_opens() {
             json!(["wait", title]),
             json!(["wait", shown]),
             json!(["send", "\u{1b}"]),
-            json!(["wait", "functions by self"]),
+            json!(["wait", "functions by self ·"]),
         ]);
     }
     for (key, state) in [
@@ -431,15 +431,19 @@ fn the_terminal_is_given_back_and_small_ones_are_drawn_on() {
     skip_unless!(need_terminal());
     let scratch = recorded();
     for signal in [1, 2, 15] {
-        browse(&scratch, &["x.data"], &json!([["wait", "functions by self"], ["signal", signal]]));
+        browse(
+            &scratch,
+            &["x.data"],
+            &json!([["wait", "functions by self ·"], ["signal", signal]]),
+        );
     }
     browse(
         &scratch,
         &["x.data"],
         &json!([
-            ["wait", "functions by self"],
+            ["wait", "functions by self ·"],
             ["resize", 10, 60],
-            ["wait", "functions by self"],
+            ["wait", "functions by self ·"],
             ["send", "9v"],
             ["resize", 2, 8],
             ["resize", 1, 1],
@@ -462,7 +466,7 @@ fn a_command_that_is_killed_takes_nothing_with_it() {
         &scratch,
         &["killed.data"],
         &json!([
-            ["wait", "functions by self"],
+            ["wait", "functions by self ·"],
             ["send", "a"],
             ["run", kill],
             ["wait", "code of "],
@@ -475,7 +479,7 @@ fn a_command_that_is_killed_takes_nothing_with_it() {
 fn a_terminal_that_goes_away_ends_it() {
     skip_unless!(need_terminal());
     let scratch = recorded();
-    browse(&scratch, &["x.data"], &json!([["wait", "functions by self"], ["close"]]));
+    browse(&scratch, &["x.data"], &json!([["wait", "functions by self ·"], ["close"]]));
 }
 
 #[test]
@@ -500,7 +504,7 @@ fn a_recording_of_perf_is_looked_around_in() {
         &scratch,
         &[],
         &json!([
-            ["wait", "functions by self"],
+            ["wait", "functions by self ·"],
             ["wait", "perf.data"],
             ["send", "2"],
             ["wait", "call tree"],

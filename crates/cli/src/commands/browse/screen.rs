@@ -87,8 +87,12 @@ fn draw(mut browser: Browser) -> anyhow::Result<After> {
         if stop.asked() {
             return Ok(After::Quit);
         }
-        if changed {
-            terminal.draw(|frame| browser.draw(frame)).context(CANNOT)?;
+        if changed && let Err(error) = terminal.draw(|frame| browser.draw(frame)) {
+            // Intervals are drawn at any time: also while the terminal goes away.
+            return match keys.next()? {
+                TerminalInput::Gone => Ok(After::Quit),
+                _ => Err(error).context(CANNOT),
+            };
         }
     }
 }
