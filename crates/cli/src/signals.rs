@@ -6,6 +6,8 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::Context as _;
 use pmuscope_machine::child::is_ready;
+#[cfg(feature = "screen")]
+use signal_hook::consts::SIGWINCH;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGTRAP, SIGUSR2};
 
 /// A descriptor that becomes readable when the user (or the system) asks us to end.
@@ -22,6 +24,15 @@ pub(crate) fn stop_pipe() -> std::io::Result<OwnedFd> {
 /// No descriptors are left.
 pub(crate) fn switch_pipe() -> std::io::Result<OwnedFd> {
     pipe_of(&[SIGUSR2])
+}
+
+/// A descriptor that gets a byte for each SIGWINCH.
+///
+/// # Errors
+/// No descriptors are left.
+#[cfg(feature = "screen")]
+pub(crate) fn resize_pipe() -> std::io::Result<OwnedFd> {
+    pipe_of(&[SIGWINCH])
 }
 
 /// From now on SIGTRAP does not end this program; whether it arrived. Programs that it starts are ended as ever.

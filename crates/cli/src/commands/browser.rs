@@ -140,9 +140,11 @@ pub(super) fn page_of(recording: &Path) -> anyhow::Result<PathBuf> {
 
 /// A private file that leads a browser to an address, which other users would see on its command line. Gone when this
 /// is dropped.
+#[cfg(feature = "serve")]
 #[derive(Debug)]
 pub(super) struct Redirect(tempfile::NamedTempFile);
 
+#[cfg(feature = "serve")]
 impl Redirect {
     /// Of that address.
     ///

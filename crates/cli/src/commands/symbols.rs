@@ -33,6 +33,7 @@ pub(crate) struct SymbolArgs {
 
 impl SymbolArgs {
     /// The flags, for a command that reads the same symbols.
+    #[cfg(feature = "screen")]
     pub(crate) fn flags(&self) -> Vec<String> {
         let mut flags = Vec::new();
         if let Some(folder) = &self.symfs {

@@ -426,24 +426,21 @@ fn keys_move_keep_and_turn() {
     assert!(raw.contains("--annotate leaf_hash"), "{raw}");
 }
 
+/// At any time: intervals may not be counted yet.
 #[test]
 fn the_terminal_is_given_back_and_small_ones_are_drawn_on() {
     skip_unless!(need_terminal());
     let scratch = recorded();
     for signal in [1, 2, 15] {
-        browse(
-            &scratch,
-            &["x.data"],
-            &json!([["wait", "functions by self ·"], ["signal", signal]]),
-        );
+        browse(&scratch, &["x.data"], &json!([["wait", "functions by self"], ["signal", signal]]));
     }
     browse(
         &scratch,
         &["x.data"],
         &json!([
-            ["wait", "functions by self ·"],
+            ["wait", "functions by self"],
             ["resize", 10, 60],
-            ["wait", "functions by self ·"],
+            ["wait", "functions by self"],
             ["send", "9v"],
             ["resize", 2, 8],
             ["resize", 1, 1],
@@ -454,6 +451,25 @@ fn the_terminal_is_given_back_and_small_ones_are_drawn_on() {
             ["send", "\u{3}"],
         ]),
     );
+}
+
+/// It draws another size when the next one comes, and a key right after that.
+#[test]
+fn keys_and_sizes_that_come_together_are_all_taken() {
+    skip_unless!(need_terminal());
+    let scratch = recorded();
+    let mut steps = vec![json!(["wait", "functions by self"])];
+    for (key, state) in [("2", "call tree"), ("1", "functions by self")].repeat(15) {
+        steps.extend([
+            json!(["resize", 20, 90]),
+            json!(["resize", 21, 91]),
+            json!(["send", key]),
+            json!(["wait", state]),
+        ]);
+    }
+    // The beginning of a sequence that never goes on.
+    steps.extend([json!(["send", "\u{1b}["]), json!(["signal", 15])]);
+    browse(&scratch, &["x.data"], &Value::from(steps));
 }
 
 #[test]
@@ -479,7 +495,7 @@ fn a_command_that_is_killed_takes_nothing_with_it() {
 fn a_terminal_that_goes_away_ends_it() {
     skip_unless!(need_terminal());
     let scratch = recorded();
-    browse(&scratch, &["x.data"], &json!([["wait", "functions by self ·"], ["close"]]));
+    browse(&scratch, &["x.data"], &json!([["wait", "functions by self"], ["close"]]));
 }
 
 #[test]

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use anyhow::Context as _;
 use pmuscope_browse::{After, Browser, CommandJob, RecordingFlags};
 use pmuscope_console::exit::{Exit, bad_input};
 use pmuscope_console::terminal::{print, style};
@@ -12,7 +11,7 @@ use super::job::Running;
 use crate::commands::empty;
 use crate::commands::filter::nodes;
 use crate::commands::load::{LoadArgs, LoadRequest};
-use crate::commands::screen::{CANNOT, Keys, Taken, TerminalInput, refusal, terminal};
+use crate::commands::screen::{OurTerminal, TerminalInput, refusal};
 use crate::signals::Stop;
 
 /// What is kept of a recording: who ran where, with callers, so that filters need not read it again.
@@ -62,14 +61,12 @@ fn origin(path: &Path, load: &LoadArgs, profile: &Profile) -> RecordingFlags {
 /// Draws until the user leaves; how he did.
 fn draw(mut browser: Browser) -> anyhow::Result<After> {
     let stop = Stop::new()?;
-    let keys = Keys::new()?;
-    let _taken = Taken::over()?;
-    let mut terminal = terminal()?;
+    let mut terminal = OurTerminal::take()?;
     let mut running: Option<Running> = None;
-    terminal.draw(|frame| browser.draw(frame)).context(CANNOT)?;
+    terminal.draw(|frame| browser.draw(frame))?;
     loop {
         let mut changed = true;
-        match keys.next()? {
+        match terminal.next()? {
             TerminalInput::Key(key) => match browser.key(key) {
                 After::GoOn => {}
                 After::Run(job) => running = start(&mut browser, &job),
@@ -87,12 +84,8 @@ fn draw(mut browser: Browser) -> anyhow::Result<After> {
         if stop.asked() {
             return Ok(After::Quit);
         }
-        if changed && let Err(error) = terminal.draw(|frame| browser.draw(frame)) {
-            // Intervals are drawn at any time: also while the terminal goes away.
-            return match keys.next()? {
-                TerminalInput::Gone => Ok(After::Quit),
-                _ => Err(error).context(CANNOT),
-            };
+        if changed {
+            terminal.draw(|frame| browser.draw(frame))?;
         }
     }
 }

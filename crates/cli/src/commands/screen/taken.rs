@@ -15,7 +15,7 @@ use ratatui_crossterm::crossterm::{cursor, execute, terminal};
 const MOST_KEPT: usize = 8;
 
 /// Gives the terminal back when it is dropped.
-pub(crate) struct Taken {
+pub(super) struct Taken {
     kept: Arc<KeptText>,
     give_back: fn(),
 }
@@ -28,7 +28,7 @@ struct KeptText {
 
 impl Taken {
     /// Takes the terminal: no echo, keys at once, a screen of its own.
-    pub(crate) fn over() -> anyhow::Result<Self> {
+    pub(super) fn over() -> anyhow::Result<Self> {
         terminal::enable_raw_mode().context("cannot read keys from the terminal")?;
         // From here on it is given back.
         let taken = Self::held(give_back);

@@ -11,7 +11,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::time::Duration;
 
-use anyhow::Context as _;
 use pmuscope_console::exit::{Exit, bad_input};
 use pmuscope_machine::Machine;
 use pmuscope_profile::Profile;
@@ -19,7 +18,7 @@ use pmuscope_recorder::Following;
 use pmuscope_report::{Next, Screen};
 
 use super::{Args, Asked, Ticker};
-use crate::commands::screen::{CANNOT, Keys, Taken, TerminalInput, refusal, terminal};
+use crate::commands::screen::{OurTerminal, TerminalInput, refusal};
 use crate::signals::Stop;
 
 /// Whether the user has left is looked for this often.
@@ -100,13 +99,11 @@ fn count(
 
 /// Draws until the user leaves.
 fn draw(mut screen: Screen, messages: &Receiver<Message>, stop: &Stop) -> anyhow::Result<()> {
-    let keys = Keys::new()?;
-    let _taken = Taken::over()?;
-    let mut terminal = terminal()?;
-    terminal.draw(|frame| screen.draw(frame)).context(CANNOT)?;
+    let mut terminal = OurTerminal::take()?;
+    terminal.draw(|frame| screen.draw(frame))?;
     loop {
         let mut changed = false;
-        match keys.next()? {
+        match terminal.next()? {
             TerminalInput::Key(key) if screen.key(key) == Next::Quit => return Ok(()),
             TerminalInput::Gone => return Ok(()),
             TerminalInput::Key(_) | TerminalInput::Resized => changed = true,
@@ -128,7 +125,7 @@ fn draw(mut screen: Screen, messages: &Receiver<Message>, stop: &Stop) -> anyhow
             return Ok(());
         }
         if changed {
-            terminal.draw(|frame| screen.draw(frame)).context(CANNOT)?;
+            terminal.draw(|frame| screen.draw(frame))?;
         }
     }
 }
