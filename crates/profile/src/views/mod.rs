@@ -14,6 +14,7 @@ pub(crate) mod function_table;
 mod memory;
 mod neighbors;
 mod query;
+mod row_order;
 mod rows;
 mod side_by_side;
 mod stack_sums;

@@ -19,6 +19,7 @@ use super::Sums;
 use super::query::{
     CellsByWho, KeyedSums, NONE, RowKeys, add_totals, own_rows, rank_cells, series_of,
 };
+use super::row_order::{KeyRun, in_order};
 use crate::aggregate::{Aggregate, CodeFrame, FrameId, Function, RowSeries, SampleCell, StackId};
 use crate::table::ValueNumbers;
 
@@ -210,18 +211,11 @@ fn ranked(
         0 => 0.0,
         all => sums.weight as f64 / all as f64,
     };
-    let mut keys: Vec<Vec<Key>> = sums.iter().map(|row| groups.keys(row.who, row.what)).collect();
-    let mut order: Vec<u32> = (0..sums.len() as u32).collect();
-    order.sort_by(|&a, &b| {
-        let (a, b) = (a as usize, b as usize);
-        let size = |row: &KeyedSums| (row.own.weight, row.total.weight, row.own.samples);
-        size(&sums[b]).cmp(&size(&sums[a])).then_with(|| keys[a].cmp(&keys[b]))
-    });
+    let order = in_order(&sums, &groups.runs(&sums));
     let row = |at: u32| {
-        let KeyedSums { own, total, .. } = sums[at as usize];
-        let keys = std::mem::take(&mut keys[at as usize]);
+        let KeyedSums { own, total, who, what } = sums[at as usize];
         let (share, total_share) = (share(own), share(total));
-        (at, Row { keys, own, total, share, total_share, interval: None })
+        (at, Row { keys: groups.keys(who, what), own, total, share, total_share, interval: None })
     };
     let found = order.into_iter().map(row).collect();
     Ranked { found, row_of_cell }
@@ -281,18 +275,41 @@ impl<'a> Groups<'a> {
         Self { counts, by, node_of, who, places, frame_of_place, nowhere }
     }
 
+    /// Dimensions one after another as rows are compared by them, those next to each other that are all of who or all of
+    /// where together.
+    fn runs(&self, rows: &[KeyedSums]) -> Vec<KeyRun> {
+        let mut whos_before = 0;
+        let run = |run: &[Dimension]| {
+            if run.iter().all(|dimension| dimension.is_place()) {
+                let place = |place: u32| -> Vec<Key> {
+                    run.iter().map(|one| self.place_key(place, *one)).collect()
+                };
+                return KeyRun::new(rows, true, self.whats(), place);
+            }
+            let of = whos_before..whos_before + run.len();
+            whos_before = of.end;
+            KeyRun::new(rows, false, self.who.list.len(), |who| {
+                &self.who.list[who as usize][of.clone()]
+            })
+        };
+        self.by.chunk_by(|a, b| a.is_place() == b.is_place()).map(run).collect()
+    }
+
+    fn place_key(&self, place: u32, dimension: Dimension) -> Key {
+        let frame = self.frame_of_place[place as usize];
+        frame.map_or(Key::Unknown, |frame| {
+            place_key(self.counts, &self.counts.frames[frame as usize], dimension)
+        })
+    }
+
     /// Both parts in the order asked for.
     fn keys(&self, who: u32, place: u32) -> Vec<Key> {
         let mut who = self.who.list[who as usize].iter();
-        let frame = self.frame_of_place[place as usize];
-        let frame = frame.map(|frame| &self.counts.frames[frame as usize]);
-        let key = |one: &Dimension| {
-            if one.is_place() {
-                return frame.map(|frame| place_key(self.counts, frame, *one));
-            }
-            who.next().cloned()
+        let key = |one: &Dimension| match one.is_place() {
+            true => self.place_key(place, *one),
+            false => who.next().cloned().unwrap_or(Key::Unknown),
         };
-        self.by.iter().map(key).map(|key| key.unwrap_or(Key::Unknown)).collect()
+        self.by.iter().map(key).collect()
     }
 }
 
