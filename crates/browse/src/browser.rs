@@ -22,6 +22,9 @@ const MOST_BEFORE: usize = 100;
 /// What a command has printed does not follow filters.
 const NOT_IN_TEXT: &str = "filters are set in tables. Esc goes back to one";
 
+/// What is read after functions.
+pub(crate) const LATER: &str = "callers, threads, and CPUs";
+
 /// What follows from a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum After {
@@ -56,6 +59,16 @@ pub(crate) enum OpenView {
     Document(DocumentView),
 }
 
+/// Whether all is there: functions by command may come first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Whole {
+    Here,
+    /// Callers, threads, and CPUs are being read.
+    Comes,
+    /// They could not be read, for this reason.
+    Failed(String),
+}
+
 /// Where a reader was.
 struct FormerView {
     view: OpenView,
@@ -73,6 +86,7 @@ pub struct Browser {
     pub(crate) overlay: Option<Overlay>,
     /// What the last key came to, until the next one.
     pub(crate) message: Option<String>,
+    pub(crate) whole: Whole,
     /// Number of the last command, and whether it writes a file.
     job: u64,
     export: Option<String>,
@@ -98,9 +112,47 @@ impl Browser {
             before: Vec::new(),
             overlay: None,
             message: None,
+            whole: Whole::Here,
             job: 0,
             export: None,
         }
+    }
+
+    /// The same, where the profile has only functions by command: callers, threads, and CPUs are still being read,
+    /// and [`Browser::take_whole`] is called with them.
+    #[must_use]
+    pub fn of_functions_first(self) -> Self {
+        Self { whole: Whole::Comes, ..self }
+    }
+
+    /// The profile of the same samples with all that is kept; or why there is none. The reader stays where he is.
+    pub fn take_whole(&mut self, whole: Result<Profile, String>) {
+        match whole {
+            Ok(profile) => {
+                let modules = self.counts.replace_profile(profile);
+                if let OpenView::Rows(view) = &mut self.view {
+                    view.renumber(&modules);
+                }
+                for former in &mut self.before {
+                    if let OpenView::Rows(view) = &mut former.view {
+                        view.renumber(&modules);
+                    }
+                }
+                count(&mut self.view, &self.counts);
+                self.whole = Whole::Here;
+            }
+            Err(why) => self.whole = Whole::Failed(why),
+        }
+    }
+
+    /// Whether something must be refused because it takes what is not read yet.
+    fn is_too_early(&mut self) -> bool {
+        self.message = match &self.whole {
+            Whole::Here => return false,
+            Whole::Comes => Some(format!("{LATER} are still being read")),
+            Whole::Failed(why) => Some(format!("{LATER} could not be read: {why}")),
+        };
+        true
     }
 
     /// Does what a key says.
@@ -235,6 +287,9 @@ impl Browser {
     }
 
     fn open_neighbors(&mut self, site: CallSite) {
+        if self.is_too_early() {
+            return;
+        }
         self.open(OpenView::Neighbors(NeighborsView::new(site)));
     }
 
@@ -269,6 +324,9 @@ impl Browser {
     }
 
     fn go_to(&mut self, digit: char) {
+        if digit != '1' && self.is_too_early() {
+            return;
+        }
         let view = match digit {
             '1' => OpenView::Rows(RowsView::new(RowsKind::Functions)),
             '2' => OpenView::Tree(TreeView::new(Direction::Callees)),
@@ -302,6 +360,9 @@ impl Browser {
 
     /// One filter more.
     fn keep(&mut self, step: FilterStep) {
+        if self.is_too_early() {
+            return;
+        }
         if self.counts.steps().contains(&step) {
             self.message = Some("that filter is set already".into());
             return;

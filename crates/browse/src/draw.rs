@@ -18,7 +18,7 @@ use ratatui_core::layout::Rect;
 use ratatui_core::style::{Modifier, Style as CellStyle};
 use ratatui_core::terminal::Frame;
 
-use crate::browser::{Browser, OpenView};
+use crate::browser::{Browser, LATER, OpenView, Whole};
 use crate::keys;
 use crate::overlay::{Menu, Overlay};
 use crate::sgr::pieces;
@@ -119,13 +119,22 @@ impl Browser {
             out += &format!(" of {}", escape(event.map_or("", |event| &event.name)));
         }
         if self.counts.steps().is_empty() {
-            return format!("{out}, all that was read · no filter");
+            return format!("{out}, all that was read · no filter{}", self.later());
         }
         let share = percent(samples as f64 / all.max(1) as f64, 1);
         let time = self.counts.time();
         let steps: Vec<String> =
             self.counts.steps().iter().map(|step| escape(&step.label(time)).into_owned()).collect();
         format!("{out}, {share} · {}", steps.join(" > "))
+    }
+
+    /// What is not there yet.
+    fn later(&self) -> String {
+        match &self.whole {
+            Whole::Here => String::new(),
+            Whole::Comes => format!(" · {LATER} are being read"),
+            Whole::Failed(_) => format!(" · {LATER} could not be read"),
+        }
     }
 
     /// The view, and where in it the reader is.

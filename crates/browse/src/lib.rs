@@ -7,6 +7,7 @@
 //!  Key ─► Browser ─► After::Run(CommandJob) ─► a command, run by the caller          │
 //!               ▲                          └─► its text ─► DocumentView ──────┘
 //!               ├── take(text)
+//!               ├── take_whole(Profile): where functions came first
 //!               └── rest(): no key waits ─► intervals of the rows that are seen
 //! ```
 //! What is kept: each distinct call stack of a thread on a CPU, with its counts in at most 256 blocks of time. Filters by

@@ -108,6 +108,17 @@ impl RowsView {
         self.arrange(counts, chosen.as_deref());
     }
 
+    /// The numbers of DSOs are others now: what each was is in `modules`.
+    pub(crate) fn renumber(&mut self, modules: &[u32]) {
+        let mut chosen = self.left_at.take().or_else(|| self.chosen().map(|row| row.keys.clone()));
+        for key in chosen.iter_mut().flatten() {
+            if let RowKey::Module(module) = key {
+                *module = modules.get(*module as usize).copied().unwrap_or(u32::MAX);
+            }
+        }
+        self.left_at = chosen;
+    }
+
     /// Without its rows, to be kept while others are looked at.
     pub(crate) fn put_aside(&mut self) {
         self.left_at = self.chosen().map(|row| row.keys.clone());

@@ -1,7 +1,7 @@
 //! What was read, and the part of it that the filters leave.
 
 use std::cell::{OnceCell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
 use pmuscope_profile::aggregate::{Aggregate, CellCounts, Timeline};
@@ -126,6 +126,18 @@ impl SeenCounts {
             tables: RefCell::default(),
             profile,
         }
+    }
+
+    /// Takes another profile of the same samples, without filters. What number each DSO has in it.
+    pub(crate) fn replace_profile(&mut self, profile: Profile) -> Vec<u32> {
+        let event = self.event;
+        let numbers: HashMap<&str, u32> =
+            profile.modules.iter().map(|module| &*module.path).zip(0..).collect();
+        let number = |module: &ModuleSummary| numbers.get(&*module.path).copied();
+        let modules = self.profile.modules.iter().map(|one| number(one).unwrap_or(u32::MAX));
+        let modules = modules.collect();
+        *self = Self { event, ..Self::new(profile, std::mem::take(&mut self.nodes)) };
+        modules
     }
 
     pub(crate) fn profile(&self) -> &Profile {

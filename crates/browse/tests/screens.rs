@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use pmuscope_browse::{After, Browser, RecordingFlags};
 use pmuscope_perfdata::reader::Reader;
-use pmuscope_profile::{Collected, GroupBy, Options, TasksBy};
+use pmuscope_profile::{Collected, GroupBy, Options, Profile, TasksBy};
 use pmuscope_report::{Key, Style};
 use pmuscope_symbols::{KernelIdentity, Resolved, State, Symbol};
 use pmuscope_testkit::corpus::corpus;
@@ -16,8 +16,15 @@ use ratatui_core::terminal::Terminal;
 
 /// A recording, with a function for each 4 KiB of a module.
 fn browser(name: &str, style: Style) -> Browser {
+    let origin = RecordingFlags { file: "x.data".into(), ..RecordingFlags::default() };
+    Browser::new(profile(name, WHOLE), origin, BTreeMap::new(), style)
+}
+
+/// What `browse` keeps of a recording.
+const WHOLE: GroupBy = GroupBy { chains: true, tasks: TasksBy::Thread, cpus: true };
+
+fn profile(name: &str, apart: GroupBy) -> Profile {
     let mut reader = Reader::open(&corpus().recording(name)).unwrap();
-    let apart = GroupBy { chains: true, tasks: TasksBy::Thread, cpus: true };
     let collected = Collected::read(&mut reader, apart, 2, None).unwrap();
     let running = KernelIdentity::default();
     let profile = collected.profile(&reader, &running, Options::COUNTS, &mut |requests| {
@@ -29,8 +36,7 @@ fn browser(name: &str, style: Style) -> Browser {
         };
         requests.iter().map(|one| resolved(one.addresses)).collect()
     });
-    let origin = RecordingFlags { file: "x.data".into(), ..RecordingFlags::default() };
-    Browser::new(profile.unwrap(), origin, BTreeMap::new(), style)
+    profile.unwrap()
 }
 
 const PLAIN: Style = Style { color: false, unicode: true, width: None };
@@ -106,6 +112,57 @@ fn intervals_come_when_no_key_waits() {
     // Who sorts by them waits for them.
     press(&mut browser, "8s");
     assert!(intervals(&drawn(&mut browser, 100, 20)) > 0 && !browser.rest());
+}
+
+/// Functions are there before callers and threads are: nothing moves when those come, and what needs them waits.
+#[test]
+fn functions_come_first() {
+    let expected = screen(&mut browser(RECORDING, PLAIN), 100, 20);
+    let functions_first = || {
+        let origin = RecordingFlags { file: "x.data".into(), ..RecordingFlags::default() };
+        let functions = profile(RECORDING, GroupBy::default());
+        Browser::new(functions, origin, BTreeMap::new(), PLAIN).of_functions_first()
+    };
+    let mut browser = functions_first();
+    let first = screen(&mut browser, 100, 20);
+    assert!(first.contains("no filter · callers, threads, and CPUs are being read"), "{first}");
+    // The row of the first function, but for what it called.
+    let row = |screen: &str| screen.lines().nth(5).unwrap().to_owned();
+    for part in row(&first).split_whitespace() {
+        assert!(row(&expected).contains(part), "{first}\n{expected}");
+    }
+    for keys in ["2", "4", "9", "v3", "k", "m$", "n", "d"] {
+        press(&mut browser, keys);
+        let refused = drawn(&mut browser, 100, 20);
+        assert!(refused.contains("callers, threads, and CPUs are still being read"), "{refused}");
+        assert!(refused.contains("no filter"), "{refused}");
+    }
+    press(&mut browser, "?x___");
+    let chosen = |browser: &mut Browser| {
+        let screen = screen(browser, 100, 20);
+        assert!(screen.contains("functions by self · 4 of "), "{screen}");
+        let After::Run(job) = press(browser, "a") else { panic!() };
+        press(browser, "~");
+        job.command.shell()
+    };
+    let before = chosen(&mut browser);
+    browser.take_whole(Ok(profile(RECORDING, WHOLE)));
+    assert_eq!(chosen(&mut browser), before);
+    press(&mut browser, "^^^");
+    assert_eq!(screen(&mut browser, 100, 20), expected);
+    press(&mut browser, "4");
+    assert!(screen(&mut browser, 100, 20).contains("threads by share"));
+
+    let mut browser = functions_first();
+    browser.take_whole(Err("the file shrank".into()));
+    let failed = screen(&mut browser, 100, 20);
+    assert!(
+        failed.contains("no filter · callers, threads, and CPUs could not be read"),
+        "{failed}"
+    );
+    press(&mut browser, "2");
+    let failed = screen(&mut browser, 100, 20);
+    assert!(failed.contains("could not be read: the file shrank"), "{failed}");
 }
 
 #[test]

@@ -114,7 +114,8 @@ impl AnnotateArgs {
         let recording = load.symbols.open(path)?;
         let mut symbolizer = load.symbols.symbolizer(true, &recording)?;
         let options = Options { detail: Detail::Address, ..Options::COUNTS };
-        let wanted = LoadRequest { apart: GroupBy::default(), options, stacks: false };
+        let wanted =
+            LoadRequest { apart: GroupBy::default(), options, stacks: false, progress: true };
         let profile = load.load(&recording, &mut symbolizer, wanted)?;
         let file = path.to_string_lossy();
         if empty::explain(&profile, &recording)? {

@@ -29,6 +29,7 @@ const HEAD: LoadRequest = LoadRequest {
     apart: GroupBy { chains: false, tasks: TasksBy::Command, cpus: false },
     options: Options::COUNTS,
     stacks: false,
+    progress: true,
 };
 
 /// Reads the recording once more, sample by sample, and prints what is asked for.

@@ -257,7 +257,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
             let options = Options { intervals, ..Options::default() };
             let chains = has_stacks(form.format);
             let apart = GroupBy { chains, ..GroupBy::default() };
-            let wanted = LoadRequest { apart, options, stacks: chains };
+            let wanted = LoadRequest { apart, options, stacks: chains, progress: true };
             let profile = args.load.load(&recording, &mut symbolizer, wanted)?;
             is_empty.set(empty::explain(&profile, &recording)? || is_empty.get());
             Ok(profile)

@@ -14,7 +14,7 @@ use super::progress::Shown;
 use super::symbols::SymbolArgs;
 
 /// Flags of commands that read whole recordings.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 pub(super) struct LoadArgs {
     /// Count inlined functions as part of their caller
     #[arg(long)]
@@ -36,6 +36,8 @@ pub(super) struct LoadRequest {
     pub(super) options: Options,
     /// Stacks that samples carry are unwound, whatever is made of them.
     pub(super) stacks: bool,
+    /// Whether progress is shown where it takes long.
+    pub(super) progress: bool,
 }
 
 impl LoadArgs {
@@ -83,9 +85,9 @@ pub(super) fn load(
     symbolizer: &mut Symbolizer,
     wanted: LoadRequest,
 ) -> anyhow::Result<Profile> {
-    let LoadRequest { apart, options, .. } = wanted;
+    let LoadRequest { apart, options, progress, .. } = wanted;
     let running = symbolizer.running_kernel();
-    let shown = Shown::new(reader.progress(), path);
+    let shown = Some(()).filter(|()| progress).and_then(|()| Shown::new(reader.progress(), path));
     let collected = {
         let unwinder = symbolizer.unwinder();
         let unwinding = Unwinding { unwinder: &unwinder, running: &running };

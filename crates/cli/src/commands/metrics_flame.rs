@@ -33,7 +33,7 @@ pub(super) fn flame(
     let mut symbolizer = symbols.symbolizer(windows.by == By::Inlined, recording)?;
     let apart = GroupBy { chains: true, tasks: TasksBy::Command, cpus: false };
     let options = Options { intervals: Intervals::None, ..Options::default() };
-    let wanted = LoadRequest { apart, options, stacks: true };
+    let wanted = LoadRequest { apart, options, stacks: true, progress: true };
     let profile = load(reader, recording.path(), filter, &mut symbolizer, wanted)?;
     let source = Source::new(&profile);
     let events: Vec<&export::ExportedEvent> =

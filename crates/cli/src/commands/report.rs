@@ -260,7 +260,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let recording = args.load.symbols.open(&path)?;
     let mut symbolizer = args.load.symbols.symbolizer(inlined, &recording)?;
     // The head of the report says how many stacks are complete.
-    let wanted = LoadRequest { apart, options, stacks: !args.modules };
+    let wanted = LoadRequest { apart, options, stacks: !args.modules, progress: true };
     let profile = args.load.load(&recording, &mut symbolizer, wanted)?;
     let is_empty = empty::explain(&profile, &recording)?;
     let exit = if is_whole(&profile) && !is_empty { Exit::Done } else { Exit::Incomplete };

@@ -10,7 +10,7 @@ use pmuscope_symbols::{
 };
 
 /// Where symbols may come from.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Symbols")]
 pub(crate) struct SymbolArgs {
     /// Look for binaries below DIR first

@@ -148,6 +148,33 @@ fn views_by_number_and_rows_sorted_and_filtered() {
     }
 }
 
+/// Of a large recording functions are drawn before callers and threads are read, and these follow.
+#[test]
+fn of_a_large_recording_functions_come_first() {
+    skip_unless!(need_terminal());
+    let scratch = recorded();
+    let record = "record --call-graph dwarf,65528 -e cpu-clock -F 1999 -o large.data -- ./program";
+    scratch.pmuscope(record.split(' ')).exits(0);
+    let bytes = std::fs::metadata(scratch.path("large.data")).unwrap().len();
+    assert!(bytes >= 64 << 20, "{bytes} bytes are not large");
+    let ended = browse(
+        &scratch,
+        &["large.data"],
+        &json!([
+            ["wait", "functions by self"],
+            ["gone", "being read"],
+            ["send", "4"],
+            ["wait", "threads by share"],
+            ["send", "2"],
+            ["wait", "- parse_line"],
+            ["send", "q"],
+        ]),
+    );
+    // Blanks are not written.
+    let raw = ended["raw"].as_str().unwrap();
+    assert!(raw.contains("callers,"), "{raw}");
+}
+
 /// Each filter is seen, can be undone, and is in the command that the browser prints at its end; that command counts
 /// the same samples.
 #[test]

@@ -2,13 +2,15 @@
 //!
 //! ```text
 //!  recording ─► load::LoadArgs: a profile by thread, CPU and call stack ─► browse::Browser ◄─► the terminal
-//!                                                                             └─► commands of this program, as children
+//!                  └─ large: by function first, all meanwhile (whole)         └─► commands of this program, as children
 //! ```
 
 #[cfg(feature = "screen")]
 mod job;
 #[cfg(feature = "screen")]
 mod screen;
+#[cfg(feature = "screen")]
+mod whole;
 
 use pmuscope_console::exit::Exit;
 

@@ -2,12 +2,14 @@
 
 use std::path::Path;
 
+use anyhow::Context as _;
 use pmuscope_browse::{After, Browser, CommandJob, RecordingFlags};
 use pmuscope_console::exit::{Exit, bad_input};
 use pmuscope_console::terminal::{print, style};
 use pmuscope_profile::{GroupBy, Options, Profile, TasksBy};
 
 use super::job::Running;
+use super::whole::{self, Later, Reading};
 use crate::commands::empty;
 use crate::commands::filter::nodes;
 use crate::commands::load::{LoadArgs, LoadRequest};
@@ -19,6 +21,14 @@ const KEPT: LoadRequest = LoadRequest {
     apart: GroupBy { chains: true, tasks: TasksBy::Thread, cpus: true },
     options: Options::COUNTS,
     stacks: true,
+    progress: true,
+};
+
+/// What is read of a large recording before that.
+const FUNCTIONS: LoadRequest = LoadRequest {
+    apart: GroupBy { chains: false, tasks: TasksBy::Command, cpus: false },
+    stacks: false,
+    ..KEPT
 };
 
 /// Looks around in the recording at `path`.
@@ -33,14 +43,23 @@ pub(in crate::commands) fn show(path: &Path, load: &LoadArgs) -> anyhow::Result<
         return Err(bad_input(message));
     }
     let mut symbolizer = load.symbols.symbolizer(!load.no_inline, &recording)?;
-    let profile = load.load(&recording, &mut symbolizer, KEPT)?;
+    let functions_first = whole::is_worth_it(&recording, load);
+    let wanted = if functions_first { FUNCTIONS } else { KEPT };
+    let profile = load.load(&recording, &mut symbolizer, wanted)?;
     if empty::explain(&profile, &recording)? {
         return Ok(Exit::Incomplete);
     }
     let nodes = nodes(&profile.metadata);
     let origin = origin(path, load, &profile);
-    let browser = Browser::new(profile, origin, nodes, style());
-    if let After::QuitWith(command) = draw(browser)? {
+    let mut browser = Browser::new(profile, origin, nodes, style());
+    let mut later = None;
+    if functions_first {
+        browser = browser.of_functions_first();
+        // Progress would be written over what is drawn.
+        let wanted = LoadRequest { progress: false, ..KEPT };
+        later = Some(Later { recording, symbolizer, load: load.clone(), wanted });
+    }
+    if let After::QuitWith(command) = draw(browser, later)? {
         print(&format!("{}\n", command.shell()))?;
     }
     Ok(Exit::Done)
@@ -59,11 +78,12 @@ fn origin(path: &Path, load: &LoadArgs, profile: &Profile) -> RecordingFlags {
 }
 
 /// Draws until the user leaves; how he did.
-fn draw(mut browser: Browser) -> anyhow::Result<After> {
+fn draw(mut browser: Browser, later: Option<Later>) -> anyhow::Result<After> {
     let stop = Stop::new()?;
     let mut terminal = OurTerminal::take()?;
     let mut running: Option<Running> = None;
     terminal.draw(|frame| browser.draw(frame))?;
+    let mut reading = later.map(Later::start).transpose().context("cannot read callers")?;
     loop {
         let mut changed = true;
         match terminal.next()? {
@@ -80,6 +100,10 @@ fn draw(mut browser: Browser) -> anyhow::Result<After> {
         if let Some(outcome) = running.as_mut().and_then(Running::outcome) {
             browser.take(outcome.number, &outcome.text, outcome.failure);
             (running, changed) = (None, true);
+        }
+        if let Some(whole) = reading.as_ref().and_then(Reading::outcome) {
+            browser.take_whole(whole.map_err(|error| format!("{error:#}")));
+            (reading, changed) = (None, true);
         }
         if stop.asked() {
             return Ok(After::Quit);

@@ -90,7 +90,8 @@ impl Site {
         let inlined = detail == Detail::Address || !self.load.no_inline;
         let mut symbolizer = self.load.symbols.symbolizer(inlined, &self.recording)?;
         let options = Options { rows: Some(0), intervals: Intervals::None, totals: false, detail };
-        let wanted = LoadRequest { apart: exports::group_by(format), options, stacks: true };
+        let wanted =
+            LoadRequest { apart: exports::group_by(format), options, stacks: true, progress: true };
         let profile = self.load.load(&self.recording, &mut symbolizer, wanted)?;
         Ok((profile, symbolizer))
     }

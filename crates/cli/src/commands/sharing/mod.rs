@@ -40,6 +40,7 @@ const HEAD: LoadRequest = LoadRequest {
     apart: GroupBy { chains: false, tasks: TasksBy::Command, cpus: false },
     options: pmuscope_profile::Options::COUNTS,
     stacks: false,
+    progress: true,
 };
 
 /// Flags of `pmuscope sharing`.
