@@ -129,12 +129,13 @@ impl Browser {
     pub fn take_whole(&mut self, whole: Result<Profile, String>) {
         match whole {
             Ok(profile) => {
-                let modules = self.counts.replace_profile(profile);
                 if let OpenView::Rows(view) = &mut self.view {
-                    view.renumber(&modules);
+                    view.put_aside(&self.counts);
                 }
-                for former in &mut self.before {
-                    if let OpenView::Rows(view) = &mut former.view {
+                let modules = self.counts.replace_profile(profile);
+                let before = self.before.iter_mut().map(|former| &mut former.view);
+                for view in before.chain([&mut self.view]) {
+                    if let OpenView::Rows(view) = view {
                         view.renumber(&modules);
                     }
                 }
@@ -249,7 +250,7 @@ impl Browser {
 
     fn subject(&self) -> Subject {
         match &self.view {
-            OpenView::Rows(view) => view.subject(),
+            OpenView::Rows(view) => view.subject(&self.counts),
             OpenView::Tree(view) => view.subject(&self.counts),
             OpenView::Neighbors(view) => view.subject(),
             OpenView::Time(view) => view.subject(),
@@ -350,7 +351,7 @@ impl Browser {
 
     fn remember(&mut self, mut former: FormerView) {
         if let OpenView::Rows(view) = &mut former.view {
-            view.put_aside();
+            view.put_aside(&self.counts);
         }
         if self.before.len() == MOST_BEFORE {
             self.before.remove(0);

@@ -1,7 +1,6 @@
 //! A table by function, thread, CPU or whatever rows can be by.
 
-use std::cmp::Ordering;
-use std::collections::HashMap;
+use std::cmp::Reverse;
 use std::rc::Rc;
 
 use pmuscope_profile::views::{Dimension, Key as RowKey, Row};
@@ -103,41 +102,43 @@ impl RowsView {
 
     /// Counts anew; the chosen row stays where it is there.
     pub(crate) fn count(&mut self, counts: &SeenCounts) {
-        let chosen = self.left_at.take().or_else(|| self.chosen().map(|row| row.keys.clone()));
+        let chosen = self.left_at.take().or_else(|| self.chosen_keys(counts));
         self.all = counts.rows(self.kind.dimensions(), INTERVALS);
         self.arrange(counts, chosen.as_deref());
     }
 
-    /// The numbers of DSOs are others now: what each was is in `modules`.
+    /// Of one that was put aside: the numbers of DSOs are others now, what each was is in `modules`.
     pub(crate) fn renumber(&mut self, modules: &[u32]) {
-        let mut chosen = self.left_at.take().or_else(|| self.chosen().map(|row| row.keys.clone()));
-        for key in chosen.iter_mut().flatten() {
+        for key in self.left_at.iter_mut().flatten() {
             if let RowKey::Module(module) = key {
                 *module = modules.get(*module as usize).copied().unwrap_or(u32::MAX);
             }
         }
-        self.left_at = chosen;
     }
 
-    /// Without its rows, to be kept while others are looked at.
-    pub(crate) fn put_aside(&mut self) {
-        self.left_at = self.chosen().map(|row| row.keys.clone());
+    /// Without its rows, to be kept while others are looked at. `counts` are those that they were made of.
+    pub(crate) fn put_aside(&mut self, counts: &SeenCounts) {
+        self.left_at = self.chosen_keys(counts);
         (self.shown, self.all) = (Vec::new(), Rc::default());
     }
 
-    fn chosen(&self) -> Option<&Row> {
-        self.shown.get(self.list.at).map(|&at| &self.all.rows[at as usize])
+    fn chosen_keys(&self, counts: &SeenCounts) -> Option<Vec<RowKey>> {
+        let at = self.shown.get(self.list.at)?;
+        self.all.rows.row(counts.seen(), *at as usize).map(|row| row.keys)
     }
 
     /// Sorts and filters; `chosen` are the keys of the row to be chosen, where it is left.
     fn arrange(&mut self, counts: &SeenCounts, chosen: Option<&[RowKey]>) {
-        let mut search = TextSearch::new(counts, &self.filter);
-        let places = (0..).zip(&self.all.rows);
-        let mut shown: Vec<u32> =
-            places.filter(|(_, row)| search.finds(&row.keys)).map(|(at, _)| at).collect();
-        let row = |at: &u32| &self.all.rows[*at as usize];
+        let (all, seen) = (&self.all.rows, counts.seen());
+        let mut shown: Vec<u32> = match &*self.filter {
+            "" => (0..all.len() as u32).collect(),
+            text => {
+                let text = text.to_lowercase();
+                all.with_key(seen, |key| is_in(key, &text, counts))
+            }
+        };
+        // They are in the order of their own share, and equal ones stay so.
         match self.sort {
-            // That is their order.
             Sort::Own => {}
             Sort::Interval => {
                 counts.count_intervals();
@@ -146,18 +147,24 @@ impl RowsView {
                 };
                 shown.sort_by(|a, b| width(b).total_cmp(&width(a)));
             }
-            sort => shown.sort_by(|a, b| compare(sort, row(a), row(b))),
+            Sort::Total => shown.sort_by_key(|&at| Reverse(all.sums(at as usize).1.weight)),
+            Sort::Samples => shown.sort_by_key(|&at| Reverse(all.sums(at as usize).0.samples)),
+            Sort::Key(dimension) => {
+                let ranks = all.key_ranks(seen, dimension);
+                shown.sort_by_key(|&at| ranks[at as usize]);
+            }
         }
         if self.reversed {
             shown.reverse();
         }
-        let found = chosen.and_then(|keys| shown.iter().position(|at| row(at).keys == keys));
+        let found = chosen.and_then(|keys| all.position(seen, keys));
+        let found = found.and_then(|found| shown.iter().position(|at| *at as usize == found));
         (self.list.at, self.shown) = (found.unwrap_or(0), shown);
     }
 
     /// Sorts and filters; the chosen row stays where it is there.
     fn arrange_again(&mut self, counts: &SeenCounts) {
-        let chosen = self.chosen().map(|row| row.keys.clone());
+        let chosen = self.chosen_keys(counts);
         self.arrange(counts, chosen.as_deref());
     }
 
@@ -206,9 +213,9 @@ impl RowsView {
         self.arrange(counts, None);
     }
 
-    pub(crate) fn subject(&self) -> Subject {
-        let row = self.chosen();
-        row.map(|row| Subject::of_row(self.kind.dimensions(), &row.keys)).unwrap_or_default()
+    pub(crate) fn subject(&self, counts: &SeenCounts) -> Subject {
+        let keys = self.chosen_keys(counts);
+        keys.map(|keys| Subject::of_row(self.kind.dimensions(), &keys)).unwrap_or_default()
     }
 
     /// `functions by self, rows 1-18 of 214`.
@@ -245,7 +252,7 @@ impl RowsView {
         let children = self.has_totals(counts);
         let by = RowsBy { dimensions: self.kind.dimensions(), modules: counts.modules(), children };
         let rows = |range: std::ops::Range<usize>| -> Vec<Row> {
-            self.shown[range].iter().map(|&at| self.all.row(at)).collect()
+            self.shown[range].iter().filter_map(|&at| self.all.row(counts, at)).collect()
         };
         let all = self.shown.len();
         // The head may take two lines where it is narrow.
@@ -264,51 +271,17 @@ impl RowsView {
     }
 }
 
-/// The largest first; names in their order.
-fn compare(sort: Sort, a: &Row, b: &Row) -> Ordering {
-    let first = match sort {
-        Sort::Own | Sort::Interval => b.own.weight.cmp(&a.own.weight),
-        Sort::Total => b.total.weight.cmp(&a.total.weight),
-        Sort::Samples => b.own.samples.cmp(&a.own.samples),
-        Sort::Key(at) => a.keys[at].cmp(&b.keys[at]),
-    };
-    first
-        .then_with(|| b.own.weight.cmp(&a.own.weight))
-        .then_with(|| b.total.weight.cmp(&a.total.weight))
-        .then_with(|| a.keys.cmp(&b.keys))
-}
-
-/// Looks for a text in rows, whatever its case. Many rows have the same names: each is looked at once.
-struct TextSearch<'a> {
-    wanted: String,
-    counts: &'a SeenCounts,
-    modules: HashMap<u32, bool>,
-    /// By address of the name, which rows share.
-    names: HashMap<*const u8, bool>,
-}
-
-impl<'a> TextSearch<'a> {
-    fn new(counts: &'a SeenCounts, text: &str) -> Self {
-        let (modules, names) = (HashMap::new(), HashMap::new());
-        Self { wanted: text.to_lowercase(), counts, modules, names }
-    }
-
-    fn finds(&mut self, keys: &[RowKey]) -> bool {
-        self.wanted.is_empty() || keys.iter().any(|key| self.is_in(key))
-    }
-
-    /// Whether what is shown for a key holds the text.
-    fn is_in(&mut self, key: &RowKey) -> bool {
-        let holds = |text: &str| text.to_lowercase().contains(&self.wanted);
-        match key {
-            RowKey::Name(name) => *self.names.entry(name.as_ptr()).or_insert_with(|| holds(name)),
-            RowKey::Module(module) => *self.modules.entry(*module).or_insert_with(|| {
-                let module = self.counts.modules().get(*module as usize);
-                module.is_some_and(|module| holds(&module.path))
-            }),
-            RowKey::Number(number) => holds(&number.to_string()),
-            RowKey::Unknown => holds("[unknown]"),
-            RowKey::Line(_) | RowKey::Address(_) => false,
+/// Whether what is shown for a key holds a text in lower case, whatever its own case.
+fn is_in(key: &RowKey, text: &str, counts: &SeenCounts) -> bool {
+    let holds = |shown: &str| shown.to_lowercase().contains(text);
+    match key {
+        RowKey::Name(name) => holds(name),
+        RowKey::Module(module) => {
+            let module = counts.modules().get(*module as usize);
+            module.is_some_and(|module| holds(&module.path))
         }
+        RowKey::Number(number) => holds(&number.to_string()),
+        RowKey::Unknown => holds("[unknown]"),
+        RowKey::Line(_) | RowKey::Address(_) => false,
     }
 }

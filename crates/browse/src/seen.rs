@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
 use pmuscope_profile::aggregate::{Aggregate, CellCounts, Timeline};
-use pmuscope_profile::views::{CallSites, CellRanks, Dimension, Row, ranked_rows};
+use pmuscope_profile::views::{CallSites, CellRanks, Dimension, RankedRows, Row, ranked_rows};
 use pmuscope_profile::{EventProfile, ModuleSummary, Profile};
 use pmuscope_stats::Interval;
 
@@ -34,18 +34,18 @@ pub(crate) struct SeenCounts {
     tables: RefCell<RecentTables>,
 }
 
-/// Rows, the largest first, without intervals; and the intervals of the largest, which are counted when no key waits.
+/// Rows, the largest first; and the intervals of the largest, which are counted when no key waits.
 #[derive(Default)]
 pub(crate) struct RowsTable {
-    pub(crate) rows: Vec<Row>,
+    pub(crate) rows: RankedRows,
     intervals: OnceCell<Vec<Option<Interval>>>,
 }
 
 impl RowsTable {
     /// A row with its interval, where that is counted.
-    pub(crate) fn row(&self, at: u32) -> Row {
-        let row = self.rows[at as usize].clone();
-        Row { interval: self.interval(at), ..row }
+    pub(crate) fn row(&self, counts: &SeenCounts, at: u32) -> Option<Row> {
+        let row = self.rows.row(counts.seen(), at as usize)?;
+        Some(Row { interval: self.interval(at), ..row })
     }
 
     /// Whether intervals are still to be counted.
@@ -76,8 +76,8 @@ struct RecentTable {
 }
 
 impl RecentTables {
-    /// Rows of all tables, but that there is always one: some 200 bytes each.
-    const MOST_ROWS: usize = 1_000_000;
+    /// Rows of all tables, but that there is always one: 48 bytes each.
+    const MOST_ROWS: usize = 4_000_000;
 
     fn find(&self, by: &[Dimension], event: usize, steps: &[FilterStep]) -> Option<Rc<RowsTable>> {
         let is_it = |one: &&RecentTable| one.by == by && one.event == event && one.steps == steps;
@@ -212,7 +212,10 @@ impl SeenCounts {
     /// Rows of the event; the first `intervals` will have an interval.
     pub(crate) fn rows(&self, by: &[Dimension], intervals: usize) -> Rc<RowsTable> {
         let Some(event) = self.event() else {
-            return Rc::new(RowsTable { rows: Vec::new(), intervals: Vec::new().into() });
+            return Rc::new(RowsTable {
+                rows: RankedRows::default(),
+                intervals: Vec::new().into(),
+            });
         };
         let mut tables = self.tables.borrow_mut();
         if let Some(table) = tables.find(by, self.event, &self.steps) {

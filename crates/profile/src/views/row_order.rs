@@ -48,7 +48,7 @@ impl KeyRun {
         if self.is_place { row.what } else { row.who }
     }
 
-    fn rank(&self, row: &KeyedSums) -> u32 {
+    pub(super) fn rank(&self, row: &KeyedSums) -> u32 {
         self.ranks[self.number(row) as usize]
     }
 }

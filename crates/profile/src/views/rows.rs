@@ -16,10 +16,9 @@ use pmuscope_symbols::Line;
 use rustc_hash::FxHashMap;
 
 use super::Sums;
-use super::query::{
-    CellsByWho, KeyedSums, NONE, RowKeys, add_totals, own_rows, rank_cells, series_of,
-};
-use super::row_order::{KeyRun, in_order};
+use super::query::{CellsByWho, NONE, RowKeys, add_totals, own_rows, rank_cells, series_of};
+use super::ranked_rows::{RankedRows, RowNames};
+use super::row_order::in_order;
 use crate::aggregate::{Aggregate, CodeFrame, FrameId, Function, RowSeries, SampleCell, StackId};
 use crate::table::ValueNumbers;
 
@@ -112,15 +111,16 @@ pub fn rows(
     node_of: &dyn Fn(u32) -> Option<u32>,
     intervals: usize,
 ) -> Vec<Row> {
-    let (mut rows, ranks) = ranked_rows(counts, event, by, node_of, intervals);
+    let (ranked, ranks) = ranked_rows(counts, event, by, node_of, intervals);
+    let mut rows: Vec<Row> = (0..ranked.len()).filter_map(|at| ranked.row(counts, at)).collect();
     for (row, interval) in rows.iter_mut().zip(ranks.intervals(counts)) {
         row.interval = interval;
     }
     rows
 }
 
-/// [`rows`] without intervals, and where the cells of the `most` largest are: intervals cost about as much as rows, so
-/// who shows rows can count them later.
+/// [`rows`] as numbers, and where the cells of the `most` largest are: names and intervals cost more than rows, so who
+/// shows rows can ask for them later.
 #[must_use]
 pub fn ranked_rows(
     counts: &Aggregate,
@@ -128,11 +128,10 @@ pub fn ranked_rows(
     by: &[Dimension],
     node_of: &dyn Fn(u32) -> Option<u32>,
     most: usize,
-) -> (Vec<Row>, CellRanks) {
-    let Ranked { found, row_of_cell } = ranked(counts, event, by, node_of);
-    let largest = &found[..most.min(found.len())];
-    let ranks = CellRanks::new(event, row_of_cell, largest, found.len());
-    (found.into_iter().map(|(_, row)| row).collect(), ranks)
+) -> (RankedRows, CellRanks) {
+    let Ranked { rows, order, row_of_cell } = ranked(counts, event, by, node_of);
+    let largest = &order[..most.min(order.len())];
+    (rows, CellRanks::new(event, row_of_cell, largest, order.len()))
 }
 
 /// The `most` largest rows, without intervals, and the sums of their weight by block of time.
@@ -144,12 +143,12 @@ pub fn rows_over_time(
     node_of: &dyn Fn(u32) -> Option<u32>,
     most: usize,
 ) -> (Vec<Row>, RowSeries) {
-    let Ranked { mut found, row_of_cell } = ranked(counts, event, by, node_of);
-    let all = found.len();
-    found.retain(|(_, row)| row.own.samples > 0);
-    found.truncate(most);
-    let ranks = CellRanks::new(event, row_of_cell, &found, all);
-    (found.into_iter().map(|(_, row)| row).collect(), ranks.series(counts))
+    let Ranked { rows, order, row_of_cell } = ranked(counts, event, by, node_of);
+    let places = (0..rows.len()).filter(|&at| rows.sums(at).0.samples > 0).take(most);
+    let (largest, found): (Vec<u32>, Vec<Row>) =
+        places.filter_map(|at| Some((order[at], rows.row(counts, at)?))).unzip();
+    let ranks = CellRanks::new(event, row_of_cell, &largest, order.len());
+    (found, ranks.series(counts))
 }
 
 /// For each cell of an event the place of its row among the largest ones.
@@ -162,10 +161,9 @@ pub struct CellRanks {
 }
 
 impl CellRanks {
-    /// `largest` of `all` rows with their numbers, and that of each cell.
-    fn new(event: u32, mut row_of_cell: Vec<u32>, largest: &[(u32, Row)], all: usize) -> Self {
-        let largest: Vec<u32> = largest.iter().map(|(at, _)| *at).collect();
-        rank_cells(&mut row_of_cell, &largest, all);
+    /// Numbers of the `largest` of `all` rows, and that of each cell.
+    fn new(event: u32, mut row_of_cell: Vec<u32>, largest: &[u32], all: usize) -> Self {
+        rank_cells(&mut row_of_cell, largest, all);
         Self { event, rows: largest.len(), rank_of_cell: row_of_cell }
     }
 
@@ -183,8 +181,9 @@ impl CellRanks {
 
 /// Rows, the largest first.
 struct Ranked {
-    /// Each with its number before they were sorted.
-    found: Vec<(u32, Row)>,
+    rows: RankedRows,
+    /// The number of each before they were sorted.
+    order: Vec<u32>,
     /// That number, for each cell of the event.
     row_of_cell: Vec<u32>,
 }
@@ -207,18 +206,10 @@ fn ranked(
         sums.iter_mut().for_each(|row| row.total = row.own);
     }
     drop(by_who);
-    let share = |sums: Sums| match all.weight {
-        0 => 0.0,
-        all => sums.weight as f64 / all as f64,
-    };
-    let order = in_order(&sums, &groups.runs(&sums));
-    let row = |at: u32| {
-        let KeyedSums { own, total, who, what } = sums[at as usize];
-        let (share, total_share) = (share(own), share(total));
-        (at, Row { keys: groups.keys(who, what), own, total, share, total_share, interval: None })
-    };
-    let found = order.into_iter().map(row).collect();
-    Ranked { found, row_of_cell }
+    let names = RowNames::new(by, groups.who.list, groups.frame_of_place);
+    let order = in_order(&sums, &names.runs(counts, &sums));
+    let rows = order.iter().map(|&at| sums[at as usize]).collect();
+    Ranked { rows: RankedRows::new(rows, names, all.weight), order, row_of_cell }
 }
 
 struct Groups<'a> {
@@ -273,43 +264,6 @@ impl<'a> Groups<'a> {
         let nowhere = number(PlaceValues::default(), None);
         let who = ValueNumbers::default();
         Self { counts, by, node_of, who, places, frame_of_place, nowhere }
-    }
-
-    /// Dimensions one after another as rows are compared by them, those next to each other that are all of who or all of
-    /// where together.
-    fn runs(&self, rows: &[KeyedSums]) -> Vec<KeyRun> {
-        let mut whos_before = 0;
-        let run = |run: &[Dimension]| {
-            if run.iter().all(|dimension| dimension.is_place()) {
-                let place = |place: u32| -> Vec<Key> {
-                    run.iter().map(|one| self.place_key(place, *one)).collect()
-                };
-                return KeyRun::new(rows, true, self.whats(), place);
-            }
-            let of = whos_before..whos_before + run.len();
-            whos_before = of.end;
-            KeyRun::new(rows, false, self.who.list.len(), |who| {
-                &self.who.list[who as usize][of.clone()]
-            })
-        };
-        self.by.chunk_by(|a, b| a.is_place() == b.is_place()).map(run).collect()
-    }
-
-    fn place_key(&self, place: u32, dimension: Dimension) -> Key {
-        let frame = self.frame_of_place[place as usize];
-        frame.map_or(Key::Unknown, |frame| {
-            place_key(self.counts, &self.counts.frames[frame as usize], dimension)
-        })
-    }
-
-    /// Both parts in the order asked for.
-    fn keys(&self, who: u32, place: u32) -> Vec<Key> {
-        let mut who = self.who.list[who as usize].iter();
-        let key = |one: &Dimension| match one.is_place() {
-            true => self.place_key(place, *one),
-            false => who.next().cloned().unwrap_or(Key::Unknown),
-        };
-        self.by.iter().map(key).collect()
     }
 }
 
@@ -374,7 +328,7 @@ impl RowKeys for Groups<'_> {
     }
 }
 
-fn place_key(counts: &Aggregate, frame: &CodeFrame, dimension: Dimension) -> Key {
+pub(super) fn place_key(counts: &Aggregate, frame: &CodeFrame, dimension: Dimension) -> Key {
     let key = match dimension {
         Dimension::Module => Some(Key::Module(frame.module)),
         Dimension::Function => {
@@ -469,6 +423,39 @@ mod tests {
             let shares: f64 = found.iter().map(|row| row.share).sum();
             prop_assert!((shares - 1.0).abs() < 1e-9);
             prop_assert!(found.is_sorted_by(|a, b| a.share >= b.share));
+        }
+
+        /// Rows are found by their keys, which have the order that sorting them has.
+        #[test]
+        fn keys_find_and_order_rows(samples in samples(), by in dimensions(), wanted in 0_usize..9) {
+            let counts = aggregate(&samples);
+            let (ranked, _) = ranked_rows(&counts, 0, &by, &|cpu| Some(cpu + 7), 3);
+            let found: Vec<Row> =
+                (0..ranked.len()).map(|at| ranked.row(&counts, at).unwrap()).collect();
+            let size = |row: &Row| (row.own.weight, row.total.weight, row.own.samples);
+            let order = |a: &Row, b: &Row| {
+                (std::cmp::Reverse(size(a)), &a.keys) < (std::cmp::Reverse(size(b)), &b.keys)
+            };
+            prop_assert!(found.is_sorted_by(order));
+            for (row, at) in found.iter().zip(0..) {
+                prop_assert_eq!(ranked.position(&counts, &row.keys), Some(at));
+                prop_assert_eq!(ranked.position(&counts, &row.keys[1..]), None);
+                prop_assert_eq!(ranked.sums(at), (row.own, row.total));
+            }
+            let all: BTreeSet<&Key> = found.iter().flat_map(|row| &row.keys).collect();
+            if let Some(wanted) = all.into_iter().nth(wanted) {
+                let has = |row: &Row| row.keys.contains(wanted);
+                let expected: Vec<u32> =
+                    found.iter().zip(0..).filter(|(row, _)| has(row)).map(|(_, at)| at).collect();
+                prop_assert_eq!(ranked.with_key(&counts, |key| key == wanted), expected);
+            }
+            for dimension in 0..by.len() {
+                let keys: Vec<&Key> = found.iter().map(|row| &row.keys[dimension]).collect();
+                let distinct: BTreeSet<&Key> = keys.iter().copied().collect();
+                let rank = |key: &&Key| distinct.iter().position(|one| one == key).unwrap() as u32;
+                let expected: Vec<u32> = keys.iter().map(rank).collect();
+                prop_assert_eq!(ranked.key_ranks(&counts, dimension), expected);
+            }
         }
     }
 
