@@ -59,13 +59,13 @@ pub(crate) enum OpenView {
     Document(DocumentView),
 }
 
-/// Whether all is there: functions by command may come first.
+/// How much of the recording is there.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Whole {
-    Here,
-    /// Callers, threads, and CPUs are being read.
-    Comes,
-    /// They could not be read, for this reason.
+pub(crate) enum Completeness {
+    Whole,
+    /// Functions by command; callers, threads, and CPUs are being read.
+    FunctionsOnly,
+    /// These could not be read, for this reason.
     Failed(String),
 }
 
@@ -86,7 +86,7 @@ pub struct Browser {
     pub(crate) overlay: Option<Overlay>,
     /// What the last key came to, until the next one.
     pub(crate) message: Option<String>,
-    pub(crate) whole: Whole,
+    pub(crate) completeness: Completeness,
     /// Number of the last command, and whether it writes a file.
     job: u64,
     export: Option<String>,
@@ -112,7 +112,7 @@ impl Browser {
             before: Vec::new(),
             overlay: None,
             message: None,
-            whole: Whole::Here,
+            completeness: Completeness::Whole,
             job: 0,
             export: None,
         }
@@ -122,7 +122,7 @@ impl Browser {
     /// and [`Browser::take_whole`] is called with them.
     #[must_use]
     pub fn of_functions_first(self) -> Self {
-        Self { whole: Whole::Comes, ..self }
+        Self { completeness: Completeness::FunctionsOnly, ..self }
     }
 
     /// The profile of the same samples with all that is kept; or why there is none. The reader stays where he is.
@@ -140,18 +140,18 @@ impl Browser {
                     }
                 }
                 count(&mut self.view, &self.counts);
-                self.whole = Whole::Here;
+                self.completeness = Completeness::Whole;
             }
-            Err(why) => self.whole = Whole::Failed(why),
+            Err(why) => self.completeness = Completeness::Failed(why),
         }
     }
 
     /// Whether something must be refused because it takes what is not read yet.
     fn is_too_early(&mut self) -> bool {
-        self.message = match &self.whole {
-            Whole::Here => return false,
-            Whole::Comes => Some(format!("{LATER} are still being read")),
-            Whole::Failed(why) => Some(format!("{LATER} could not be read: {why}")),
+        self.message = match &self.completeness {
+            Completeness::Whole => return false,
+            Completeness::FunctionsOnly => Some(format!("{LATER} are still being read")),
+            Completeness::Failed(why) => Some(format!("{LATER} could not be read: {why}")),
         };
         true
     }

@@ -18,7 +18,7 @@ use ratatui_core::layout::Rect;
 use ratatui_core::style::{Modifier, Style as CellStyle};
 use ratatui_core::terminal::Frame;
 
-use crate::browser::{Browser, LATER, OpenView, Whole};
+use crate::browser::{Browser, Completeness, LATER, OpenView};
 use crate::keys;
 use crate::overlay::{Menu, Overlay};
 use crate::sgr::pieces;
@@ -130,10 +130,10 @@ impl Browser {
 
     /// What is not there yet.
     fn later(&self) -> String {
-        match &self.whole {
-            Whole::Here => String::new(),
-            Whole::Comes => format!(" · {LATER} are being read"),
-            Whole::Failed(_) => format!(" · {LATER} could not be read"),
+        match &self.completeness {
+            Completeness::Whole => String::new(),
+            Completeness::FunctionsOnly => format!(" · {LATER} are being read"),
+            Completeness::Failed(_) => format!(" · {LATER} could not be read"),
         }
     }
 

@@ -55,7 +55,7 @@ impl KeyRun {
 
 /// What rows are compared by, side by side in memory.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
+struct RowRank {
     weight: Reverse<u64>,
     total: Reverse<u64>,
     samples: Reverse<u64>,
@@ -68,20 +68,20 @@ struct Place {
 /// Indices of `rows`, the largest first; rows of one size in the order of their keys, then of their indices.
 pub(super) fn in_order(rows: &[KeyedSums], runs: &[KeyRun]) -> Vec<u32> {
     let (first, others) = runs.split_at(runs.len().min(2));
-    let place = |(row, at): (&KeyedSums, u32)| Place {
+    let place = |(row, at): (&KeyedSums, u32)| RowRank {
         weight: Reverse(row.own.weight),
         total: Reverse(row.total.weight),
         samples: Reverse(row.own.samples),
         ranks: [0, 1].map(|at| first.get(at).map_or(0, |run| run.rank(row))),
         at,
     };
-    let mut places: Vec<Place> = rows.iter().zip(0..).map(place).collect();
+    let mut places: Vec<RowRank> = rows.iter().zip(0..).map(place).collect();
     if others.is_empty() {
         places.sort_unstable();
     } else {
-        let size = |place: &Place| (place.weight, place.total, place.samples, place.ranks);
-        let rest = |a: &Place, b: &Place| {
-            let rank = |run: &KeyRun, place: &Place| run.rank(&rows[place.at as usize]);
+        let size = |place: &RowRank| (place.weight, place.total, place.samples, place.ranks);
+        let rest = |a: &RowRank, b: &RowRank| {
+            let rank = |run: &KeyRun, place: &RowRank| run.rank(&rows[place.at as usize]);
             let ranks = others.iter().map(|run| rank(run, a).cmp(&rank(run, b)));
             ranks.fold(Ordering::Equal, Ordering::then).then(a.at.cmp(&b.at))
         };

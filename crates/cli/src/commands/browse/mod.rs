@@ -2,15 +2,15 @@
 //!
 //! ```text
 //!  recording ─► load::LoadArgs: a profile by thread, CPU and call stack ─► browse::Browser ◄─► the terminal
-//!                  └─ large: by function first, all meanwhile (whole)         └─► commands of this program, as children
+//!                  └─ large: by function first, all meanwhile (rest)         └─► commands of this program, as children
 //! ```
 
 #[cfg(feature = "screen")]
 mod job;
 #[cfg(feature = "screen")]
-mod screen;
+mod rest;
 #[cfg(feature = "screen")]
-mod whole;
+mod screen;
 
 use pmuscope_console::exit::Exit;
 

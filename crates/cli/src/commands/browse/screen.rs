@@ -9,7 +9,7 @@ use pmuscope_console::terminal::{print, style};
 use pmuscope_profile::{GroupBy, Options, Profile, TasksBy};
 
 use super::job::Running;
-use super::whole::{self, Later, Reading};
+use super::rest::{self, DeferredReading, RestReading};
 use crate::commands::empty;
 use crate::commands::filter::nodes;
 use crate::commands::load::{LoadArgs, LoadRequest};
@@ -43,7 +43,7 @@ pub(in crate::commands) fn show(path: &Path, load: &LoadArgs) -> anyhow::Result<
         return Err(bad_input(message));
     }
     let mut symbolizer = load.symbols.symbolizer(!load.no_inline, &recording)?;
-    let functions_first = whole::is_worth_it(&recording, load);
+    let functions_first = rest::is_worth_it(&recording, load);
     let wanted = if functions_first { FUNCTIONS } else { KEPT };
     let profile = load.load(&recording, &mut symbolizer, wanted)?;
     if empty::explain(&profile, &recording)? {
@@ -57,7 +57,7 @@ pub(in crate::commands) fn show(path: &Path, load: &LoadArgs) -> anyhow::Result<
         browser = browser.of_functions_first();
         // Progress would be written over what is drawn.
         let wanted = LoadRequest { progress: false, ..KEPT };
-        later = Some(Later { recording, symbolizer, load: load.clone(), wanted });
+        later = Some(DeferredReading { recording, symbolizer, load: load.clone(), wanted });
     }
     if let After::QuitWith(command) = draw(browser, later)? {
         print(&format!("{}\n", command.shell()))?;
@@ -78,12 +78,13 @@ fn origin(path: &Path, load: &LoadArgs, profile: &Profile) -> RecordingFlags {
 }
 
 /// Draws until the user leaves; how he did.
-fn draw(mut browser: Browser, later: Option<Later>) -> anyhow::Result<After> {
+fn draw(mut browser: Browser, later: Option<DeferredReading>) -> anyhow::Result<After> {
     let stop = Stop::new()?;
     let mut terminal = OurTerminal::take()?;
     let mut running: Option<Running> = None;
     terminal.draw(|frame| browser.draw(frame))?;
-    let mut reading = later.map(Later::start).transpose().context("cannot read callers")?;
+    let mut reading =
+        later.map(DeferredReading::start).transpose().context("cannot read callers")?;
     loop {
         let mut changed = true;
         match terminal.next()? {
@@ -101,7 +102,7 @@ fn draw(mut browser: Browser, later: Option<Later>) -> anyhow::Result<After> {
             browser.take(outcome.number, &outcome.text, outcome.failure);
             (running, changed) = (None, true);
         }
-        if let Some(whole) = reading.as_ref().and_then(Reading::outcome) {
+        if let Some(whole) = reading.as_ref().and_then(RestReading::outcome) {
             browser.take_whole(whole.map_err(|error| format!("{error:#}")));
             (reading, changed) = (None, true);
         }

@@ -26,34 +26,34 @@ pub(super) fn is_worth_it(recording: &RecordingFile, load: &LoadArgs) -> bool {
 }
 
 /// A second reading that is to be.
-pub(super) struct Later {
+pub(super) struct DeferredReading {
     pub(super) recording: RecordingFile,
     pub(super) symbolizer: Symbolizer,
     pub(super) load: LoadArgs,
     pub(super) wanted: LoadRequest,
 }
 
-impl Later {
+impl DeferredReading {
     /// Begins.
     ///
     /// # Errors
     /// No thread can be had.
-    pub(super) fn start(mut self) -> std::io::Result<Reading> {
+    pub(super) fn start(mut self) -> std::io::Result<RestReading> {
         let (send, read) = sync_channel(1);
         std::thread::Builder::new().name("callers".into()).spawn(move || {
             // Nobody takes it once the user has left.
             let _ = send.send(self.load.load(&self.recording, &mut self.symbolizer, self.wanted));
         })?;
-        Ok(Reading { read })
+        Ok(RestReading { read })
     }
 }
 
 /// The second reading. Left behind where the user leaves earlier: the program's end is its end.
-pub(super) struct Reading {
+pub(super) struct RestReading {
     read: Receiver<anyhow::Result<Profile>>,
 }
 
-impl Reading {
+impl RestReading {
     /// What was read, or why it could not be; `None` while it is being read.
     pub(super) fn outcome(&self) -> Option<anyhow::Result<Profile>> {
         match self.read.try_recv() {
