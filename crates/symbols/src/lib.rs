@@ -238,7 +238,11 @@ impl Symbolizer {
     /// Reports that process `pid` mapped `path`, a `jit-PID.dump`, as runtimes do to leave a marker in
     /// the recording.
     pub fn add_jit_dump(&mut self, pid: i32, path: PathBuf) {
-        self.jit_dumps.entry(pid).or_default().push(path);
+        let dumps = self.jit_dumps.entry(pid).or_default();
+        // A recording may be read twice.
+        if !dumps.contains(&path) {
+            dumps.push(path);
+        }
     }
 
     /// Symbols of all `requests`, one answer for each, in their order: the same whatever the number of
