@@ -76,7 +76,7 @@ struct RecentTable {
 }
 
 impl RecentTables {
-    /// Rows of all tables, but that there is always one: 48 bytes each.
+    /// Rows of all tables, but that there is always one: 40 bytes each.
     const MOST_ROWS: usize = 4_000_000;
 
     fn find(&self, by: &[Dimension], event: usize, steps: &[FilterStep]) -> Option<Rc<RowsTable>> {

@@ -1,5 +1,5 @@
-//! Rows as numbers, the largest first. What a row is called is told when somebody asks: there may be a million, and a
-//! screen shows fifty.
+//! Rows as numbers, the largest first. Names of a row are looked up when it is shown: there may be a million rows, and
+//! a screen shows fifty.
 
 use super::Sums;
 use super::query::{KeyedSums, NONE};
@@ -8,8 +8,7 @@ use super::rows::{Dimension, Key, Row, place_key};
 use crate::aggregate::{Aggregate, FrameId};
 
 /// Rows of one event by some dimensions, the largest share first, then the largest total; equal ones in the order of their
-/// keys. 48 bytes each. The counts that its functions are given must be those that it was made of, whatever filter is on
-/// them.
+/// keys. 40 bytes each. The counts passed to its functions must be those that it was made of, with any filter.
 #[derive(Debug, Default)]
 pub struct RankedRows {
     rows: Vec<KeyedSums>,
@@ -37,13 +36,13 @@ impl RankedRows {
         self.rows.is_empty()
     }
 
-    /// What was counted in the row at this place, and in it or under it.
+    /// Samples and weight in the row at this index (self), and in it with all that it called (total).
     #[must_use]
     pub fn sums(&self, at: usize) -> (Sums, Sums) {
         self.rows.get(at).map(|row| (row.own, row.total)).unwrap_or_default()
     }
 
-    /// The row at this place, without an interval.
+    /// The row at this index, without an interval.
     #[must_use]
     pub fn row(&self, counts: &Aggregate, at: usize) -> Option<Row> {
         let row = self.rows.get(at)?;
@@ -61,7 +60,7 @@ impl RankedRows {
         })
     }
 
-    /// Where the row with these keys is.
+    /// Index of the row with these keys.
     #[must_use]
     pub fn position(&self, counts: &Aggregate, keys: &[Key]) -> Option<usize> {
         let wanted = |dimension: usize, key: &Key| keys.get(dimension) == Some(key);
@@ -69,14 +68,14 @@ impl RankedRows {
         self.rows_where(counts, |matches| matches == all, wanted).next()
     }
 
-    /// Places of rows of which a key is `wanted`, in order.
+    /// Indices of rows of which a key is `wanted`, in order.
     pub fn with_key(&self, counts: &Aggregate, mut wanted: impl FnMut(&Key) -> bool) -> Vec<u32> {
         let places = self.rows_where(counts, |matches| matches > 0, |_, key| wanted(key));
         places.map(|at| at as u32).collect()
     }
 
-    /// Places of rows by how many of their keys are `wanted`, which is told the dimension of each. Each distinct key is
-    /// looked at once.
+    /// Indices of rows by the number of their keys that are `wanted`, a function of the dimension's index and the key. It
+    /// is called once for each distinct key.
     fn rows_where(
         &self,
         counts: &Aggregate,

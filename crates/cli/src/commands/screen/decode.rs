@@ -4,7 +4,7 @@
 //!  k                    the character, in UTF-8
 //!  ESC [ 1 ; 5 A        a control sequence: parameters, then one letter that says which key (ECMA-48, section 5.4)
 //!  ESC O A              the same key in a terminal's "application" mode
-//!  ESC k                Escape and then the character: Alt is not told from it
+//!  ESC k                Escape and then the character; Alt and a character are the same bytes
 //! ```
 //! Which letters and numbers are sent is in xterm's "Control Sequences", section "PC-Style Function Keys"; `1~`, `4~`,
 //! `7~`, and `8~` are Home and End of rxvt, screen, and the Linux console.
@@ -18,9 +18,9 @@ const LONGEST_SEQUENCE: usize = 32;
 /// What the first bytes are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Decoded {
-    /// A key, of so many bytes.
+    /// A key, and the number of its bytes.
     Key(Key, usize),
-    /// So many bytes that mean nothing here.
+    /// Number of bytes that mean nothing here.
     Unknown(usize),
     /// More bytes would say what it is; also of no bytes.
     Cut,

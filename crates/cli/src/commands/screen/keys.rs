@@ -93,7 +93,7 @@ impl Keys {
         looked.is_ok() && now[0].revents().intersects(GONE)
     }
 
-    /// A key of so many bytes.
+    /// Removes the bytes of a key, `length` of them.
     fn taken(&mut self, key: Option<Key>, length: usize) -> TerminalInput {
         self.unread.drain(..length);
         key.map_or(TerminalInput::Nothing, TerminalInput::Key)
