@@ -1,6 +1,6 @@
 # make demo     builds pmuscope, profiles a small service, prints where its time goes, writes a page
-# make test     the tests (10 minutes on 2 cores are the aim; 15 with builds were measured)
-# make test-full  those that take long, which make test leaves out
+# make test     the tests of what make build builds, but for those that take long
+# make test-full  all tests: also those that take long, of guests of another processor, of the fleet and of Python's tables
 # make test-user  some of them as an ordinary user, who has no rights (takes root)
 # make bench    time and CPU time compared with perf, and with the last result (10 minutes; BENCH=--quick: 3)
 # make lint     formatting, clippy, documentation, licenses: no warning allowed
@@ -25,34 +25,26 @@
 target := $(or $(CARGO_TARGET_DIR),target)
 
 guest_aarch64 := aarch64-unknown-linux-musl
-# Tests take the profile "guest".
+# Tests take the profile "guest", without a terminal's screens and the server of pages.
 guest_profile := release
+guest_features :=
 guest_build := CC_aarch64_unknown_linux_musl=aarch64-linux-gnu-gcc \
 	CFLAGS_aarch64_unknown_linux_musl='-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=0' \
 	CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER=rust-lld \
 	cargo build --locked --target $(guest_aarch64)
 
-# Nothing is linked, so libFuzzer is not needed: a name for it saves compiling it.
-fuzz_clippy := CUSTOM_LIBFUZZER_PATH=/libfuzzer.a RUSTFLAGS='--cfg fuzzing' \
-	cargo clippy --locked --quiet --manifest-path fuzz/Cargo.toml --target-dir $(target)/fuzz
+# Crates that the front door does without: their dependencies take longer to build than all else.
+beyond := agent compaction dataset delivery fleet measurements query store symbolization tables
 
-.PHONY: build fleet wheel test-python need-wheel demo-fleet install uninstall packages doc advisories need-packages demo bench need-bench test test-full test-user lint install-deps guest-aarch64 pmu-guest fleet-guest site screenshots need-site need-screenshots need-guest-aarch64 need-build need-test need-guests need-full need-demo need-lint
+.PHONY: build fleet wheel test-python need-wheel demo-fleet install uninstall packages doc advisories need-packages demo bench need-bench test test-full test-user lint install-deps guest-aarch64 pmu-guest fleet-guest site screenshots need-site need-screenshots need-guest-aarch64 need-build need-test need-full need-demo need-lint
 
 # At once, so that what both need is compiled once.
 build: need-build
 	cargo build --locked --release -p pmuscope -p pmuscope-region-c
 
-# A workspace of its own, with a folder of its own for what is built: tests of pmuscope find no program of it next to
-# theirs.
-fleet := --locked --manifest-path fleet/Cargo.toml --target-dir $(target)/fleet
-
 fleet: need-build
-	cargo build $(fleet) --release
-	@mkdir -p $(target)/release
-	@install $(target)/fleet/release/pmuscope-fleet $(target)/release/pmuscope-fleet
+	cargo build --locked --release -p pmuscope-fleet
 
-# A third workspace, for Python; what its tests build is shared with the first.
-python := --locked --manifest-path python/Cargo.toml --target-dir $(target)
 WHEELS ?=
 PYTHONS ?=
 
@@ -81,12 +73,11 @@ packages: need-packages
 
 # The program for aarch64 guests of the lab, static: it also runs on any machine of that kind.
 guest-aarch64: need-guest-aarch64
-	$(guest_build) --profile $(guest_profile)
+	$(guest_build) --profile $(guest_profile) $(guest_features)
 
 # What agents measure, as a program of its own for guests with a PMU.
 fleet-guest: need-guest-aarch64
-	$(guest_build) --profile guest --manifest-path fleet/Cargo.toml --target-dir $(target)/fleet-guest \
-		-p pmuscope-measurements --example measure
+	$(guest_build) --profile guest -p pmuscope-measurements --example measure
 
 demo-fleet: need-demo build fleet
 	@scripts/demo-fleet $(target)/release/pmuscope $(target)/demo-fleet
@@ -104,29 +95,21 @@ site: need-site
 screenshots: need-screenshots build
 	@scripts/screenshots $(target)/release/pmuscope $(target)/demo
 
-test: need-test need-guests pmu-guest
-	@scripts/test
-	@scripts/test $(filter-out --locked,$(fleet))
+test: need-test
+	@scripts/test --kernels x86_64=6.1 $(beyond:%=--exclude=pmuscope-%)
 
-# What users do most, without any right.
+# What depends on rights, without any.
+user_tests := doctor:: pmus:: recording:: rights:: stat:: tracefs::
 test-user: need-test
-	@scripts/bare --user scripts/test --test it -- \
-		diff:: doctor:: json:: list:: recording:: report:: rights:: stat:: tracefs:: usage:: views:: watch::
+	@scripts/bare --user scripts/test -- $(user_tests)
 
 # A test that takes long has a name that says so.
-test-full: need-test need-guests need-full
-	@PMUSCOPE_FULL=1 scripts/test --tests ::full_
-	@PMUSCOPE_FULL=1 scripts/test $(filter-out --locked,$(fleet)) -- full_
+test-full: need-test need-full
+	@PMUSCOPE_FULL=1 scripts/test --kernels x86_64=6.1,x86_64=6.12,aarch64=6.1
 
 lint: need-lint
 	cargo fmt --all --check
-	cargo fmt --manifest-path fuzz/Cargo.toml --check
-	cargo clippy --locked --quiet --workspace --all-targets --all-features -- -D warnings
-	$(fuzz_clippy) -- -D warnings
-	cargo fmt --manifest-path fleet/Cargo.toml --all --check
-	cargo clippy $(fleet) --quiet --workspace --all-targets -- -D warnings
-	cargo fmt --manifest-path python/Cargo.toml --all --check
-	cargo clippy $(python) --quiet --workspace --all-targets -- -D warnings
+	$(lint_build) cargo clippy --locked --quiet --workspace --all-targets --all-features -- -D warnings
 	$(MAKE) doc
 	scripts/public-api
 	scripts/type-names
@@ -134,10 +117,13 @@ lint: need-lint
 	scripts/licenses
 	@$(MAKE) advisories
 
-# Most crates are parts of one program: what documents them may speak of what is inside.
+# Nothing is linked, so libFuzzer is not needed: a name for it saves compiling it.
+lint_build := CUSTOM_LIBFUZZER_PATH=/libfuzzer.a
+
+# Of crates that promise an API. In the others the compiler asks for documentation (missing_docs).
 doc: need-build
-	RUSTDOCFLAGS='-D warnings -A rustdoc::private-intra-doc-links' \
-		cargo doc --locked --quiet --workspace --all-features --no-deps --keep-going
+	RUSTDOCFLAGS='-D warnings -A rustdoc::private-intra-doc-links' cargo doc --locked --quiet --all-features --no-deps \
+		--keep-going $(patsubst crates/%/public-api.txt,-p pmuscope-%,$(wildcard crates/*/public-api.txt))
 
 # Of no use without the network, so no part of what must pass; said where it did not happen.
 advisories:
@@ -167,28 +153,23 @@ need-packages: need-guest-aarch64
 
 # Tests compare with perf and man where they are installed, run guests, and programs in Python.
 need-test: need-build
-	@scripts/need bash=bash xz-utils=xz
+	@scripts/need bash=bash xz-utils=xz python3=python3
 	@scripts/need --optional linux-perf=perf man-db=man mandoc=mandoc g++=g++ qemu-system-x86=qemu-system-x86_64 \
-		python3=python3 libc6-dbg=/usr/share/doc/libc6-dbg gdb=gdb python3-dbg=python3-dbg zsh=zsh fish=fish faketime=faketime
+		libc6-dbg=/usr/share/doc/libc6-dbg gdb=gdb python3-dbg=python3-dbg zsh=zsh fish=fish faketime=faketime
 
-# The kernel that guests run: a test would have to wait for the network.
-need-guests: need-build
-	@scripts/need --kernels x86_64=6.1
-
-# Windows are tested in a guest with a PMU, where its program can be built; else those tests are skipped.
+# Counter windows are tested in an emulated guest with a PMU, where its program can be built; else those tests are skipped.
+# scripts/test fetches the kernels.
 pmu-guest: need-build
 	@if [ "$$(id -u)" = 0 ] || command -v aarch64-linux-gnu-gcc >/dev/null; then \
-		$(MAKE) --no-print-directory guest-aarch64 guest_profile=guest && \
-		scripts/need --kernels aarch64=6.1; fi
+		$(MAKE) --no-print-directory guest-aarch64 guest_profile=guest guest_features=--no-default-features; fi
 
-# Pages and pictures are opened in a browser; guests run further kernels. FLEET_GUEST=no leaves out what one test of the
-# fleet needs, which takes eight minutes to build; that test says so.
+# Pages and pictures are opened in a browser. FLEET_GUEST=no leaves out what one test of the fleet needs, which takes minutes
+# to build; that test says so.
 need-full: pmu-guest
 	@if [ "$(FLEET_GUEST)" = no ]; then :; \
 	elif [ "$$(id -u)" = 0 ] || command -v aarch64-linux-gnu-gcc >/dev/null; then \
 		$(MAKE) --no-print-directory fleet-guest; fi
 	@scripts/need --optional chromium=chromium chromium-driver=chromedriver
-	@scripts/need --kernels x86_64=6.12 aarch64=6.1
 
 need-wheel: need-build
 	@scripts/need python3=python3

@@ -7,14 +7,11 @@
 use std::error::Error;
 use std::path::Path;
 
-#[path = "../tests/it/distinct_stacks.rs"]
-mod distinct_stacks;
-
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [samples, path] = &arguments[..] else {
         return Err("usage: distinct_stacks SAMPLES FILE".into());
     };
     let samples = samples.parse().map_err(|_| format!("{samples} is no number of samples"))?;
-    Ok(distinct_stacks::write(samples, Path::new(path))?)
+    Ok(pmuscope_testkit::distinct_stacks::write(samples, Path::new(path))?)
 }

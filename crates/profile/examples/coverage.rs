@@ -13,9 +13,6 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)] // an example
 
-#[path = "../tests/it/simulator.rs"]
-mod simulator;
-
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -27,7 +24,7 @@ use pmuscope_profile::windows::{Options as WindowOptions, Windows};
 use pmuscope_profile::{Collected, GroupBy, Options, Profile};
 use pmuscope_stats::Interval;
 use pmuscope_symbols::{KernelIdentity, Request, Resolved, State, Symbol};
-use simulator::{Form, Function, PhaseLength, Phases, Run, name_at, write};
+use pmuscope_testkit::simulator::{Form, Function, PhaseLength, Phases, Run, name_at, write};
 
 /// Weight and speed of `common`, `other` and `rare` in the second phase; in the first, weights are
 /// [`FIRST`] and the speed is 1.

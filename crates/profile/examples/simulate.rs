@@ -2,10 +2,7 @@
 
 #![allow(clippy::unwrap_used)] // an example
 
-#[path = "../tests/it/simulator.rs"]
-mod simulator;
-
-use simulator::{Form, Function, Run, write};
+use pmuscope_testkit::simulator::{Form, Function, Run, write};
 
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();

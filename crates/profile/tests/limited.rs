@@ -3,9 +3,6 @@
 
 #![allow(clippy::unwrap_used)]
 
-#[path = "../../perfdata/tests/it/distinct_stacks.rs"]
-mod distinct_stacks;
-
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -51,7 +48,7 @@ fn leaves(profile: &Profile) -> (BTreeMap<u64, u64>, u64) {
 fn samples_without_room_for_their_callers_count_where_they_were_taken() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("x.data");
-    distinct_stacks::write(SAMPLES, &path).unwrap();
+    pmuscope_testkit::distinct_stacks::write(SAMPLES, &path).unwrap();
     limit_memory(DEFAULT_MEMORY);
     let whole = profile(&path, Some(2));
     let (expected, alone) = leaves(&whole);

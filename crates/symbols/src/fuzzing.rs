@@ -1,5 +1,4 @@
-//! Internal parsers, exposed only for the fuzz targets: built with `--cfg fuzzing`, as cargo-fuzz
-//! does.
+//! Internal parsers, exposed only for the fuzz targets, by the feature `fuzzing`.
 
 use std::hint::black_box;
 

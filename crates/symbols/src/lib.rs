@@ -38,7 +38,8 @@ mod dwarf;
 mod error;
 mod file;
 mod function_offsets;
-#[cfg(fuzzing)]
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
 pub mod fuzzing;
 mod image;
 mod jit;

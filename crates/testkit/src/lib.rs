@@ -1,6 +1,9 @@
 //! What tests of several crates share. A dev-dependency only: no program contains it.
 //!
 //! - [`corpus`]: recordings that other tools made on other machines.
+//! - [`simulator`], [`hit_file`], [`wait_file`], [`sharing_file`]: recordings of counter windows, watchpoints, context
+//!   switches and memory accesses of simulated programs, whose truth is known.
+//! - [`plain_file`], [`distinct_stacks`]: recordings made record by record, and one with hardly any two stacks alike.
 //! - [`need`]: whether this machine has what a test takes. Each probe asks the kernel or the system directly,
 //!   never through the code under test: a recorder that fails must fail its tests, not skip them.
 
@@ -8,8 +11,14 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 pub mod corpus;
+pub mod distinct_stacks;
+pub mod hit_file;
 pub mod need;
+pub mod plain_file;
+pub mod sharing_file;
+pub mod simulator;
 mod sys;
+pub mod wait_file;
 
 use std::process::Command;
 

@@ -2,7 +2,7 @@
 //! ones.
 //!
 //! ```text
-//! cargo run --manifest-path fleet/Cargo.toml -p pmuscope-measurements --example measure -- locality 5 out
+//! cargo run -p pmuscope-measurements --example measure -- locality 5 out
 //! ```
 
 #![allow(clippy::print_stdout)] // a program

@@ -1,7 +1,7 @@
 //! Times questions over a dataset with both readers of small files, in turn: the engine's, and our own.
 //!
 //! ```text
-//! cargo run --release --manifest-path fleet/Cargo.toml --example both_readers -- DATASET ROUNDS A B
+//! cargo run --release -p pmuscope-query --example both_readers -- DATASET ROUNDS A B
 //! ```
 //! A and B are versions that are compared. Prints the seconds of each round; the ratio of one reader to the other is what counts.
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::harness::{Scratch, need_perf, skip_unless};
 use crate::json::is_documented;
 use crate::sharing::recorded;
-use crate::sharing_file::Pmu;
+use pmuscope_testkit::sharing_file::Pmu;
 
 /// What programs get of `report --by BY`.
 fn report(scratch: &Scratch, by: &str, more: &[&str]) -> Value {

@@ -11,7 +11,7 @@ use pmuscope_symbols::{Options, Symbolizer};
 
 use crate::json::is_documented;
 use crate::sharing::code_of;
-use crate::sharing_file::{Access, Does, HeapStep, MEMORY, Pmu, Program};
+use pmuscope_testkit::sharing_file::{Access, Does, HeapStep, MEMORY, Pmu, Program};
 
 use crate::harness::{Outcome, Scratch, need_perf, need_program, need_root, skip_unless};
 

@@ -310,6 +310,12 @@ fn crates_use_only_what_design_allows_and_that_stands_above_them() {
     assert_eq!(described, crates, "crates in DESIGN.md and in the folder");
 }
 
+/// Folders of crates in these folders.
+fn crates(folders: &[&str]) -> Vec<PathBuf> {
+    let entries = folders.iter().flat_map(|folder| fs::read_dir(root().join(folder)).unwrap());
+    entries.map(|entry| entry.unwrap().path()).filter(|path| path.join("Cargo.toml").is_file()).collect()
+}
+
 /// Names on the left in a section of a manifest.
 fn manifest_names(text: &str, section: &str) -> Vec<String> {
     let lines = text.split(&format!("[{section}]\n")).nth(1).unwrap_or_default().lines();
@@ -335,9 +341,11 @@ fn every_dependency_has_its_reason_in_design() {
     assert_eq!(described.keys().map(ToString::to_string).collect::<BTreeSet<_>>(), used);
     // A crate of tests says so, and only such a one; none is used past the workspace's list.
     let mut in_programs = BTreeSet::new();
-    for krate in fs::read_dir(root().join("crates")).unwrap() {
-        let manifest = fs::read_to_string(krate.unwrap().path().join("Cargo.toml")).unwrap();
-        let names = foreign(manifest_names(&manifest, "dependencies"));
+    for path in crates(&["crates", "fleet", "python"]) {
+        let manifest = fs::read_to_string(path.join("Cargo.toml")).unwrap();
+        let sections = ["dependencies", "target.'cfg(target_env = \"musl\")'.dependencies"];
+        let names = sections.map(|section| manifest_names(&manifest, section)).concat();
+        let names = foreign(names);
         let of_tests = foreign(manifest_names(&manifest, "dev-dependencies"));
         let past: Vec<_> = names.union(&of_tests).filter(|name| !used.contains(*name)).collect();
         assert!(past.is_empty(), "{past:?} are not in the workspace's list");

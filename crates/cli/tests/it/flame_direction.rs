@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::harness::{Scratch, need_full, skip_unless};
 use crate::outputs::browse;
 use crate::simulated::{program, record};
-use crate::simulator::Run;
+use pmuscope_testkit::simulator::Run;
 use crate::webdriver::{Browser, need_browser};
 
 /// Of the first event: the simulated recording has several.

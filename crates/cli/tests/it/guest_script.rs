@@ -2,10 +2,10 @@
 //! a program of the tests runs them ([`crate::guest_shell`]).
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::OnceLock;
 
-use crate::harness::{Outcome, Scratch};
+use crate::harness::{Outcome, Scratch, compiled};
 use crate::lab::lab;
 use crate::strobe::pmu_guest;
 
@@ -20,21 +20,9 @@ fn shell() -> Result<&'static Path, &'static str> {
 
 fn compile() -> Result<PathBuf, String> {
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/guest_shell.rs");
-    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("guest_shell");
-    let compiled = Command::new("rustc")
-        .args(["--edition", "2024", "-O", "--target", TARGET, "-C", "linker=rust-lld", "-o"])
-        .arg(&program)
-        .arg(source)
-        .stdin(Stdio::null())
-        .output();
-    match compiled {
-        Ok(output) if output.status.success() => Ok(program),
-        Ok(output) => Err(format!(
-            "rustc does not compile for {TARGET}: {}",
-            String::from_utf8_lossy(&output.stderr)
-        )),
-        Err(error) => Err(format!("cannot run rustc: {error}")),
-    }
+    let flags = ["--edition", "2024", "-O", "--target", TARGET, "-C", "linker=rust-lld", "-o"];
+    compiled("guest_shell", Command::new("rustc").args(flags), source)
+        .map_err(|error| format!("rustc does not compile for {TARGET}: {error}"))
 }
 
 /// Why no script can run in a guest.

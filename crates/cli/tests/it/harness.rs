@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs::{self, File};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -68,6 +68,20 @@ impl Scratch {
         command.env("PMUSCOPE_CACHE", self.path("cache"));
         Outcome::of(&mut command)
     }
+}
+
+/// Compiles a program into cargo's folder for tests; or why it cannot be. Other test processes may compile or run the same
+/// one at the same time, so it appears whole. `command` ends with the flag that the path to write to follows.
+pub(crate) fn compiled(name: &str, command: &mut Command, source: &str) -> Result<PathBuf, String> {
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let new = program.with_extension(std::process::id().to_string());
+    let output = command.arg(&new).arg(source).stdin(Stdio::null()).output();
+    let output = output.map_err(|error| format!("cannot run {:?}: {error}", command.get_program()))?;
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+    }
+    fs::rename(&new, &program).map_err(|error| format!("{}: {error}", program.display()))?;
+    Ok(program)
 }
 
 /// How a program ended and what it said.

@@ -36,7 +36,7 @@ fn missing(arch: &str, kernel: &str) -> Option<String> {
     let is_meant = |release: &str| release.starts_with(&format!("{kernel}."));
     let is_there = cached.iter().any(|k| k.arch == arch && is_meant(&k.release));
     (!is_there).then(|| {
-        format!("its kernel is not in the cache. Try: scripts/need --kernels {arch}={kernel}")
+        format!("its kernel is not in the cache. Try: pmuscope lab kernels --arch {arch} --fetch {kernel}")
     })
 }
 

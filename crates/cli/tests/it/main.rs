@@ -18,8 +18,6 @@ mod corpus;
 mod crafted;
 mod diff;
 mod disk;
-#[path = "../../../perfdata/tests/it/distinct_stacks.rs"]
-mod distinct_stacks;
 mod docs;
 mod doctor;
 mod events;
@@ -33,8 +31,6 @@ mod ground_truth;
 mod guest_script;
 mod guest_shell;
 mod harness;
-#[path = "../../../profile/tests/it/hit_file.rs"]
-mod hit_file;
 mod hostile;
 mod interface;
 mod json;
@@ -66,8 +62,6 @@ mod packages;
 mod pages;
 mod peers;
 mod phases;
-#[path = "../../../perfdata/tests/it/plain_file.rs"]
-mod plain_file;
 mod recorded_names;
 mod recording;
 mod region;
@@ -79,12 +73,8 @@ mod script;
 mod serve;
 mod serve_viewers;
 mod sharing;
-#[path = "../../../profile/tests/it/sharing_file.rs"]
-mod sharing_file;
 mod sharing_watch;
 mod simulated;
-#[path = "../../../profile/tests/it/simulator.rs"]
-mod simulator;
 mod slots;
 mod stacks;
 mod stat;
@@ -101,8 +91,6 @@ mod tracefs;
 mod usage;
 mod versus;
 mod views;
-#[path = "../../../profile/tests/it/wait_file.rs"]
-mod wait_file;
 mod waits;
 mod watch;
 mod watch_guests;

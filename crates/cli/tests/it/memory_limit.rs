@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-use crate::distinct_stacks;
+use pmuscope_testkit::distinct_stacks;
 use crate::harness::Scratch;
 
 const MIB: u64 = 1 << 20;

@@ -3,7 +3,7 @@
 use crate::harness::{Scratch, need_full, skip_unless};
 use crate::outputs::browse;
 use crate::simulated::{program, record};
-use crate::simulator::Run;
+use pmuscope_testkit::simulator::Run;
 use crate::webdriver::{Browser, need_browser};
 
 /// What has no reliable value.

@@ -2,7 +2,7 @@
 
 use crate::harness::Scratch;
 use crate::json::is_documented;
-use crate::simulator::{Form, Function, Run, write};
+use pmuscope_testkit::simulator::{Form, Function, Run, write};
 
 fn recording(scratch: &Scratch, form: Form) {
     let functions = vec![Function::plain("a", 50_000.0, 0.5), Function::plain("b", 20_000.0, 2.0)];

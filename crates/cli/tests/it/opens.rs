@@ -10,7 +10,7 @@ use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 
 use crate::harness::{Scratch, need_kernel_sampling, skip_unless};
 use crate::recording::need_root_clock;
-use crate::simulator::{Form, Function, Run, write};
+use pmuscope_testkit::simulator::{Form, Function, Run, write};
 
 /// Counts how often a file is opened.
 struct Opens(OwnedFd);
@@ -117,7 +117,7 @@ fn windows_are_read_from_a_file_that_is_opened_once() {
 #[test]
 fn shared_lines_are_read_from_a_file_that_is_opened_once() {
     let scratch = Scratch::new();
-    let program = crate::sharing_file::example(crate::sharing_file::Pmu::Pebs);
+    let program = pmuscope_testkit::sharing_file::example(pmuscope_testkit::sharing_file::Pmu::Pebs);
     program.run().write(&program, &scratch.path("a.data"));
     for form in [&[][..], &["-o", "a.html"], &["-o", "a.csv"]] {
         opens_once(&scratch, &[&["sharing", "-i", "a.data"], form].concat(), &["a.data"]);

@@ -7,7 +7,7 @@ use crate::compare::ring;
 use crate::diff::write_after;
 use crate::harness::{Scratch, need_full, skip_unless};
 use crate::simulated::{program, record};
-use crate::simulator::Run;
+use pmuscope_testkit::simulator::Run;
 use crate::watch_report::line;
 use crate::webdriver::{Browser, need_browser};
 

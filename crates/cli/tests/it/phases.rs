@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::harness::{Scratch, skip_unless};
 use crate::json::is_documented;
 use crate::simulated::record;
-use crate::simulator::{Function, PhaseLength, Phases, Run};
+use pmuscope_testkit::simulator::{Function, PhaseLength, Phases, Run};
 
 const WHY: &str = "the program's phases are too long for this recording";
 

@@ -6,7 +6,7 @@ use pmuscope_abi::record::misc;
 use pmuscope_perfdata::writer::TracingData;
 
 use crate::harness::{Scratch, need_program, skip_unless};
-use crate::plain_file::{PlainFile, attr, tracepoint, tracing_record};
+use pmuscope_testkit::plain_file::{PlainFile, attr, tracepoint, tracing_record};
 
 const FORMAT: &str = "name: main\nID: 1329\nformat:\n\
     \tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\

@@ -10,8 +10,8 @@ use serde_json::Value;
 use crate::harness::{Scratch, need_perf, need_perf_record, skip_unless};
 use crate::json::is_documented;
 use crate::recording::need_root_clock;
-use crate::sharing_file::{Memory, PID, Pmu, Sharers, example};
-use crate::simulator::{Function, Run, write};
+use pmuscope_testkit::sharing_file::{Memory, PID, Pmu, Sharers, example};
+use pmuscope_testkit::simulator::{Function, Run, write};
 
 /// A folder with the example as `x.data`.
 pub(crate) fn recorded(pmu: Pmu) -> Scratch {

@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::json::is_documented;
-use crate::sharing_file::{Memory, Pmu, example};
+use pmuscope_testkit::sharing_file::{Memory, Pmu, example};
 
 use crate::harness::{Outcome, Scratch, Started, need_program, need_root, skip_unless};
 

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use crate::harness::Scratch;
-use crate::simulator::{Function, Run, write};
+use pmuscope_testkit::simulator::{Function, Run, write};
 
 /// Where each function ends, from where the first one begins in the file.
 const FUNCTION: u64 = 0x1_0000;

@@ -5,7 +5,7 @@ use std::process::Command;
 use pmuscope_testkit::corpus::corpus;
 
 use crate::harness::{
-    Outcome, Scratch, Started, need_c_compiler, need_root, skip_unless, wait_for,
+    Outcome, Scratch, Started, need_c_compiler, need_mount_namespaces, need_root, skip_unless,
 };
 use crate::lab::write_script;
 
@@ -34,6 +34,7 @@ int main(void) { for (;;) spin_inside(); }
 #[test]
 fn a_program_in_another_root_of_another_mount_namespace_has_names() {
     skip_unless!(need_root());
+    skip_unless!(need_mount_namespaces());
     skip_unless!(need_c_compiler());
     let scratch = Scratch::new();
     std::fs::write(scratch.path("spin.c"), SPIN).unwrap();
@@ -45,7 +46,7 @@ fn a_program_in_another_root_of_another_mount_namespace_has_names() {
     command.args(["--mount", "--propagation", "private", "sh", "-c", script]);
     let spin = Started::of(command.current_dir(scratch.path(".")));
     let exe = format!("/proc/{}/exe", spin.pid());
-    wait_for("the program runs", || {
+    spin.wait_until(|| {
         std::fs::read_link(&exe).is_ok_and(|exe| exe.ends_with("mounted/root/spin"))
     });
     let pid = spin.pid().to_string();

@@ -382,7 +382,7 @@ fn what_cannot_be_is_refused_with_what_to_type() {
 
 #[test]
 fn a_table_says_what_was_measured_what_it_adds_up_to_and_what_is_missing() {
-    use crate::wait_file::{Recording, What};
+    use pmuscope_testkit::wait_file::{Recording, What};
     const FUTEX: &[&str] = &["__schedule", "schedule", "futex_do_wait"];
     let (main, other) = ((100, 100), (100, 101));
     let wakes = What::Wakes { tid: 100, interrupt: false, from: &["try_to_wake_up", "futex_wake"] };
@@ -448,7 +448,7 @@ fn a_table_says_what_was_measured_what_it_adds_up_to_and_what_is_missing() {
 
 #[test]
 fn a_table_says_how_many_waits_have_no_waking() {
-    use crate::wait_file::{Recording, What};
+    use pmuscope_testkit::wait_file::{Recording, What};
     const FUTEX: &[&str] = &["__schedule", "schedule", "futex_do_wait"];
     let (main, other) = ((100, 100), (100, 101));
     let wakes = What::Wakes { tid: 100, interrupt: false, from: &["try_to_wake_up", "futex_wake"] };

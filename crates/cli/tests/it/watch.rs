@@ -11,7 +11,7 @@ use pmuscope_perfdata::watch::{Hit, HitFlags, WatchInfo};
 use rustix::process::Signal;
 
 use crate::harness::{
-    Outcome, Scratch, Started, need_full, need_libc_symbols, need_perf_that_reads, need_root,
+    self, Outcome, Scratch, Started, need_full, need_libc_symbols, need_perf_that_reads, need_root,
     skip_unless,
 };
 use crate::recording::{Recording, has_begun};
@@ -24,11 +24,9 @@ pub(crate) fn program() -> &'static Path {
 
 fn compiled(name: &str, how: &[&str]) -> PathBuf {
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/watched.c");
-    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let flags = ["-g", "-O1", "-fno-omit-frame-pointer", "-pthread", "-o"];
-    let compiled = Command::new("cc").args(how).args(flags).arg(&program).arg(source).status();
-    assert!(compiled.expect("a C compiler").success());
-    program
+    let mut cc = Command::new("cc");
+    harness::compiled(name, cc.args(how).args(flags), source).expect("a C compiler")
 }
 
 /// The same, at addresses that differ from process to process.

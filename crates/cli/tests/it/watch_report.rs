@@ -3,7 +3,7 @@
 use pmuscope_perfdata::watch::{ArmedBlock, HitCost, ValueKind, WatchTarget};
 
 use crate::harness::Scratch;
-use crate::hit_file::{CODE, Recording, START, Write};
+use pmuscope_testkit::hit_file::{CODE, Recording, START, Write};
 use crate::json::is_documented;
 
 /// A line of eight words; two threads write one each, a hundred times a second while it is armed.

@@ -17,7 +17,8 @@ mod arm;
 mod choose;
 mod file;
 mod folder;
-#[cfg(fuzzing)]
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
 pub mod fuzzing;
 mod import;
 mod index;

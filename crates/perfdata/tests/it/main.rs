@@ -6,7 +6,6 @@ mod corpus;
 mod directory;
 mod forms;
 mod ours;
-mod plain_file;
 mod round_trip;
 mod stock_perf;
 mod tracing;

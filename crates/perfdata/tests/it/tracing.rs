@@ -6,7 +6,7 @@ use pmuscope_abi::record::misc;
 use pmuscope_perfdata::reader::{Reader, Record};
 use pmuscope_perfdata::writer::TracingData;
 
-use crate::plain_file::{PlainFile, attr, simpleperf_files, tracepoint, tracing_record};
+use pmuscope_testkit::plain_file::{PlainFile, attr, simpleperf_files, tracepoint, tracing_record};
 
 const ID: u64 = 1329;
 

@@ -7,16 +7,13 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout)] // an example
 
 mod plot;
-#[path = "../../tests/it/simulator.rs"]
-mod simulator;
-
 use plot::{Axes, Line, Panel, Point};
 use pmuscope_events::metrics::Metrics;
 use pmuscope_perfdata::reader::RecordingFile;
 use pmuscope_profile::metrics::{Table, is_sure, mean_length};
 use pmuscope_profile::windows::{Attribution, Options, WindowRow, Windows};
 use pmuscope_symbols::{KernelIdentity, Request, Resolved, State, Symbol};
-use simulator::{Function, Run, name_at, write};
+use pmuscope_testkit::simulator::{Function, Run, name_at, write};
 
 /// Lengths of the function.
 const LENGTHS: [f64; 7] = [100.0, 300.0, 1000.0, 3000.0, 10_000.0, 30_000.0, 100_000.0];

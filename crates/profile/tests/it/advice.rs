@@ -9,7 +9,7 @@ use pmuscope_symbols::Sources;
 use pmuscope_symbols::definitions::Definitions;
 
 use crate::sharing::{random_pmu, read_all};
-use crate::sharing_file::{Access, Does, Memory, PID, Program, Simulation};
+use pmuscope_testkit::sharing_file::{Access, Does, Memory, PID, Program, Simulation};
 
 /// Lines that each thread uses alone, far from the structure.
 const IDLE: usize = 500;

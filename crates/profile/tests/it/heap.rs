@@ -3,7 +3,7 @@
 use pmuscope_profile::sharing::{LineHeapObject, SharedLine, SharedLines};
 
 use crate::sharing::read_all;
-use crate::sharing_file::{CODE, HeapMoment, HeapStep, MEMORY, Pmu, Program, example};
+use pmuscope_testkit::sharing_file::{CODE, HeapMoment, HeapStep, MEMORY, Pmu, Program, example};
 
 /// Where code is called from, in the file.
 const FIRST: u64 = 0x2000;

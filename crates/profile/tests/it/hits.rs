@@ -8,7 +8,7 @@ use pmuscope_profile::hits::{HitRecord, Hits, HitsError, Options, SharingVerdict
 use pmuscope_symbols::{KernelIdentity, Line, Request, Resolved, State, Symbol};
 use proptest::prelude::*;
 
-use crate::hit_file::{CODE, Recording, START, Write};
+use pmuscope_testkit::hit_file::{CODE, Recording, START, Write};
 
 /// Bytes of a function, in the file from 0x1000 on.
 const FUNCTION: u64 = 0x100;

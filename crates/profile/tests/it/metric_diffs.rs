@@ -4,7 +4,7 @@ use pmuscope_events::metrics::Metrics;
 use pmuscope_profile::metrics::diff::{MetricDiff, RowDiff, diff};
 use pmuscope_profile::windows::Windows;
 
-use crate::simulator::{Function, Run};
+use pmuscope_testkit::simulator::{Function, Run};
 use crate::windows::{METRICS, program, simulated};
 
 /// The program after a change: one function is faster, another one misses more branches.

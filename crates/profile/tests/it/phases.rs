@@ -1,6 +1,6 @@
 //! Intervals of a program in phases, of which the recording has some sixty: enough, but not by much.
 
-use crate::simulator::{Function, PhaseLength, Phases, Run};
+use pmuscope_testkit::simulator::{Function, PhaseLength, Phases, Run};
 use crate::windows::{cells, row, simulated};
 
 /// The second phase runs `common` less, and everything at half the speed.

@@ -3,7 +3,7 @@
 use pmuscope_abi::record::misc;
 use pmuscope_symbols::State;
 
-use crate::plain_file::{PlainFile, attr, simpleperf_files};
+use pmuscope_testkit::plain_file::{PlainFile, attr, simpleperf_files};
 
 const KERNEL: u64 = 0xffff_ff80_8800_0000;
 

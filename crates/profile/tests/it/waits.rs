@@ -11,7 +11,7 @@ use pmuscope_profile::{Filter, Options};
 use pmuscope_symbols::KernelIdentity;
 use tempfile::TempDir;
 
-use crate::wait_file::{FUTEX, MAIN, MS, OTHER, PIPE, Recording, Step, What, steps};
+use pmuscope_testkit::wait_file::{FUTEX, MAIN, MS, OTHER, PIPE, Recording, Step, What, steps};
 
 fn read(path: &Path, filter: Filter) -> Waits {
     let (collected, reader) =
@@ -208,7 +208,7 @@ fn a_recording_without_switches_is_told_from_one_without_waits() {
         Recording { steps: Vec::new(), names: Vec::new(), seconds: 0.1, has_wakings: false };
     recording.write(&path);
     assert_eq!(read(&path, Filter::default()).threads, 0);
-    let none = crate::hit_file::Recording::default();
+    let none = pmuscope_testkit::hit_file::Recording::default();
     let target = WatchTarget { bytes: 8, ..WatchTarget::default() };
     none.target(target).write(&path);
     let error = CollectedWaits::read(&RecordingFile::open(&path).unwrap(), Filter::default(), None)

@@ -9,7 +9,7 @@ use pmuscope_profile::Names;
 use pmuscope_profile::windows::{Attribution, Cause, Options, Windows};
 use pmuscope_symbols::{KernelIdentity, Request, Resolved, State};
 
-use crate::simulator::{COUNTS, Form, Function, Run, write};
+use pmuscope_testkit::simulator::{COUNTS, Form, Function, Run, write};
 use crate::windows::{cells, options, program, read_with, row, simulated};
 
 fn read(run: &Run) -> Windows {

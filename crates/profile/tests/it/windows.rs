@@ -12,7 +12,7 @@ use pmuscope_profile::windows::{
 use pmuscope_stats::{median, t_quantile};
 use pmuscope_symbols::{KernelIdentity, Request, Resolved, State, Symbol};
 
-use crate::simulator::{Form, Function, Run, name_at, write};
+use pmuscope_testkit::simulator::{Form, Function, Run, name_at, write};
 
 pub(crate) const METRICS: [&str; 4] = ["CPI", "BM/KI", "CM/KI", "%CM"];
 

@@ -5,10 +5,7 @@ use pmuscope_profile::windows::{By, Options};
 use pmuscope_symbols::{KernelIdentity, Request, Resolved, State, Symbol};
 
 use super::*;
-use simulator::{Function, Run, name_at, write};
-
-#[path = "../../../profile/tests/it/simulator.rs"]
-mod simulator;
+use pmuscope_testkit::simulator::{Function, Run, name_at, write};
 
 /// As C++ has them.
 const LONG: &str = "std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >::_M_find(char)";

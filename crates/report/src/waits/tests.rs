@@ -8,10 +8,7 @@ use pmuscope_profile::{Filter, Options};
 use pmuscope_symbols::KernelIdentity;
 
 use super::*;
-use wait_file::{Recording, Step, What};
-
-#[path = "../../../profile/tests/it/wait_file.rs"]
-mod wait_file;
+use pmuscope_testkit::wait_file::{Recording, Step, What};
 
 const MAIN: (u32, u32) = (100, 100);
 const OTHER: (u32, u32) = (100, 101);

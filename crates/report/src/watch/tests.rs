@@ -9,10 +9,7 @@ use super::html::watch_page;
 use super::text::watch_text;
 use super::{WatchLimits, WatchReport, WatchView};
 use crate::Style;
-use hit_file::{CODE, Recording, START, Write};
-
-#[path = "../../../profile/tests/it/hit_file.rs"]
-mod hit_file;
+use pmuscope_testkit::hit_file::{CODE, Recording, START, Write};
 
 const HOSTILE: &str = "<b>\u{1b}[31m\"x\"&'";
 

@@ -1,7 +1,5 @@
 //! Counts of services and locality of memory over hosts whose sums are known.
 
-#![allow(clippy::unwrap_used, clippy::panic)] // tests
-
 use std::sync::Arc;
 
 use pmuscope_dataset::{

@@ -1,14 +1,12 @@
 //! Rows of a run file that `pmuscope stat` wrote, and of files that are wrong.
 
-#![allow(clippy::unwrap_used, clippy::panic)] // tests
-
 use std::path::Path;
 
 use pmuscope_dataset::{Rows, RunValueRow, RunsError, RunsOrigin, Timestamp, run_rows};
 use pmuscope_measure::{Guest, RunFile, parse};
 
 /// What `pmuscope stat -r 5 --per MiB=1 -e … --json=stat.json -- gzip -kf data` wrote, with the parts of the machine that are read.
-const STAT: &str = include_str!("data/stat.json");
+const STAT: &str = include_str!("../data/stat.json");
 
 fn file() -> RunFile {
     parse(STAT.as_bytes(), Path::new("stat.json")).unwrap()

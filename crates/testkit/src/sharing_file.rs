@@ -9,8 +9,6 @@
 //!                                      the truth, and one access in N as a sample of PEBS, IBS or SPE
 //! ```
 
-#![allow(clippy::unwrap_used, dead_code)] // tests of several crates use different parts
-
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -20,28 +18,30 @@ use pmuscope_perfdata::MemoryNodes;
 use pmuscope_perfdata::writer::{Features, FileEvent, NodeEntry, closing, front};
 
 /// The process where nothing else is asked for.
-pub(crate) const PID: u32 = 4000;
+pub const PID: u32 = 4000;
 /// The clock at the start, nanoseconds.
 const START: u64 = 7_000_000_000;
 /// Where the program and its memory are.
-pub(crate) const CODE: u64 = 0x40_1000;
-pub(crate) const MEMORY: u64 = 0x5555_0000_0000;
+pub const CODE: u64 = 0x40_1000;
+/// Address of the first cache line of the heap.
+pub const MEMORY: u64 = 0x5555_0000_0000;
 /// Cycles that loads take: first-level cache, last-level cache, another core's, one of another node.
 const LATENCY: [f64; 4] = [5.0, 50.0, 90.0, 220.0];
 
 /// A mapping of the process: first address, bytes, offset in the file, inode (0: no file), path.
-pub(crate) type Mapping = (u64, u64, u64, u64, String);
+pub type Mapping = (u64, u64, u64, u64, String);
 
 /// Where lines are.
 #[derive(Debug, Clone)]
-pub(crate) struct Memory {
+pub struct Memory {
     /// The process that has it; its threads follow.
-    pub(crate) pid: u32,
+    pub pid: u32,
     /// Address of the first line.
-    pub(crate) first: u64,
-    pub(crate) mappings: Vec<Mapping>,
+    pub first: u64,
+    /// Mappings of the process.
+    pub mappings: Vec<Mapping>,
     /// The instruction of each access, and the mapping of their file; else of a file that is nowhere.
-    pub(crate) code: Option<(Vec<u64>, Mapping)>,
+    pub code: Option<(Vec<u64>, Mapping)>,
 }
 
 impl Memory {
@@ -51,12 +51,12 @@ impl Memory {
     }
 
     /// The same with real code.
-    pub(crate) fn heap_with(code: Vec<u64>, mapping: Mapping) -> Self {
+    pub fn heap_with(code: Vec<u64>, mapping: Mapping) -> Self {
         Self { code: Some((code, mapping)), ..Self::heap() }
     }
 
     /// Addresses of real code.
-    pub(crate) fn code(&self) -> &[u64] {
+    pub fn code(&self) -> &[u64] {
         self.code.as_ref().map_or(&[], |(code, _)| code)
     }
 
@@ -68,17 +68,17 @@ impl Memory {
 
 /// Memory that processes with a thread each share, all at other addresses.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Sharers {
+pub struct Sharers {
     /// The file, or what the kernel calls memory without one: `/dev/zero (deleted)`, `/SYSV00000000`.
-    pub(crate) path: &'static str,
+    pub path: &'static str,
     /// `MAP_SHARED` 1, `MAP_PRIVATE` 2.
-    pub(crate) flags: u32,
+    pub flags: u32,
     /// Physical address of the first line; `None`: samples do not have it. Every tenth sample has 0.
-    pub(crate) physical: Option<u64>,
+    pub physical: Option<u64>,
     /// When it is moved, as a share of the recording's time, and the physical address of the first line from then on.
-    pub(crate) moved: Option<(f64, u64)>,
+    pub moved: Option<(f64, u64)>,
     /// What the recording says of the nodes of physical memory.
-    pub(crate) memory_nodes: Option<MemoryNodes>,
+    pub memory_nodes: Option<MemoryNodes>,
 }
 
 impl Sharers {
@@ -89,14 +89,14 @@ impl Sharers {
     }
 
     /// Address of the first line in the process of a thread.
-    pub(crate) fn first(thread: usize) -> u64 {
+    pub fn first(thread: usize) -> u64 {
         MEMORY + thread as u64 * 0x1000_0000
     }
 }
 
 /// What a PMU samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Pmu {
+pub enum Pmu {
     /// Loads that took 30 cycles or longer, and stores by another event, as Intel has it.
     Pebs,
     /// All operations, half of which are no accesses; of stores it is not known where they go.
@@ -107,8 +107,10 @@ pub(crate) enum Pmu {
 
 /// What an access does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Does {
+pub enum Does {
+    /// Reads the bytes.
     Load,
+    /// Writes the bytes.
     Store,
     /// A locked instruction: loads and stores.
     Add,
@@ -116,42 +118,54 @@ pub(crate) enum Does {
 
 /// Accesses of a thread to some bytes.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Access {
-    pub(crate) thread: usize,
-    pub(crate) line: usize,
-    pub(crate) offset: u64,
-    pub(crate) does: Does,
+pub struct Access {
+    /// Index of the thread.
+    pub thread: usize,
+    /// Index of the cache line.
+    pub line: usize,
+    /// Offset of the first byte in the line.
+    pub offset: u64,
+    /// Kind of the access.
+    pub does: Does,
     /// How often, compared with the thread's others.
-    pub(crate) weight: f64,
+    pub weight: f64,
 }
 
 /// A program and how it is sampled.
 #[derive(Debug, Clone)]
-pub(crate) struct Program {
-    pub(crate) pmu: Pmu,
-    pub(crate) threads: usize,
-    pub(crate) cpus_per_node: usize,
-    pub(crate) accesses: Vec<Access>,
+pub struct Program {
+    /// PMU that samples.
+    pub pmu: Pmu,
+    /// Number of threads, one per CPU.
+    pub threads: usize,
+    /// CPUs of a NUMA node.
+    pub cpus_per_node: usize,
+    /// Accesses that threads draw from.
+    pub accesses: Vec<Access>,
     /// Accesses of all threads, and one in how many is a sample.
-    pub(crate) steps: u64,
-    pub(crate) period: u64,
-    pub(crate) seed: u64,
+    pub steps: u64,
+    /// Sample period, in accesses.
+    pub period: u64,
+    /// Seed of the random numbers.
+    pub seed: u64,
     /// Whether samples have time stamps; without them a recording is read in order.
-    pub(crate) timed: bool,
+    pub timed: bool,
 }
 
 /// What is true of a line.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Truth {
+pub struct Truth {
     /// Loads that found the line modified by another CPU, and what they took, cycles.
-    pub(crate) contended: u64,
-    pub(crate) cost: f64,
+    pub contended: u64,
+    /// Cycles of the contended loads.
+    pub cost: f64,
     /// Of them, those of bytes that no other CPU had written since this one had the line.
-    pub(crate) by_neighbors: u64,
-    pub(crate) neighbors_cost: f64,
+    pub by_neighbors: u64,
+    /// Cycles of the loads in `by_neighbors`.
+    pub neighbors_cost: f64,
     /// Contended loads by access that loaded and access that had written the line last: their positions in
     /// [`Program::accesses`].
-    pub(crate) pairs: BTreeMap<(usize, usize), u64>,
+    pub pairs: BTreeMap<(usize, usize), u64>,
 }
 
 /// A sample.
@@ -181,14 +195,19 @@ struct Line {
 
 /// What a thread does with the heap.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum HeapStep {
+pub enum HeapStep {
     /// `malloc`, called by the instruction before this return address; its caller has another.
     Allocate {
+        /// Address of the block.
         address: u64,
+        /// Size of the block, bytes.
         size: u64,
+        /// Return addresses, the innermost first.
         callers: [u64; 2],
     },
+    /// `free`.
     Free {
+        /// Address of the block.
         address: u64,
     },
     /// Records were lost.
@@ -196,7 +215,7 @@ pub(crate) enum HeapStep {
 }
 
 /// A step, when, and by which thread: share of the recording's time.
-pub(crate) type HeapMoment = (f64, usize, HeapStep);
+pub type HeapMoment = (f64, usize, HeapStep);
 
 /// Ids of the events of allocations.
 const CALLS: u64 = 10;
@@ -212,13 +231,15 @@ enum From {
 }
 
 /// Runs a program; samples if asked for.
-pub(crate) struct Simulation {
-    pub(crate) truth: Vec<Truth>,
+pub struct Simulation {
+    /// Truth by cache line.
+    pub truth: Vec<Truth>,
     samples: Vec<Sample>,
 }
 
 impl Program {
-    pub(crate) fn lines(&self) -> usize {
+    /// Number of cache lines that are accessed.
+    pub fn lines(&self) -> usize {
         self.accesses.iter().map(|access| access.line + 1).max().unwrap_or(0)
     }
 
@@ -226,7 +247,8 @@ impl Program {
         cpu / self.cpus_per_node
     }
 
-    pub(crate) fn run(&self) -> Simulation {
+    /// Simulates all accesses.
+    pub fn run(&self) -> Simulation {
         let mut random = fastrand::Rng::with_seed(self.seed);
         let of_thread: Vec<Vec<usize>> = (0..self.threads)
             .map(|thread| {
@@ -397,32 +419,33 @@ fn events(program: &Program, sharers: Option<&Sharers>) -> Vec<FileEvent> {
 }
 
 impl Simulation {
-    pub(crate) fn samples(&self) -> usize {
+    /// Number of samples.
+    pub fn samples(&self) -> usize {
         self.samples.len()
     }
 
     /// Writes what was sampled.
-    pub(crate) fn write(&self, program: &Program, path: &Path) {
+    pub fn write(&self, program: &Program, path: &Path) {
         self.write_in(program, path, &Memory::heap());
     }
 
     /// The same with lines elsewhere.
-    pub(crate) fn write_in(&self, program: &Program, path: &Path, memory: &Memory) {
+    pub fn write_in(&self, program: &Program, path: &Path, memory: &Memory) {
         self.write_as(program, path, (memory, None));
     }
 
     /// The same with a process for each thread.
-    pub(crate) fn write_shared(&self, program: &Program, path: &Path, sharers: &Sharers) {
+    pub fn write_shared(&self, program: &Program, path: &Path, sharers: &Sharers) {
         self.write_as(program, path, (&Memory::heap(), Some(sharers)));
     }
 
     /// The same with allocations, in order.
-    pub(crate) fn write_heap(&self, program: &Program, path: &Path, heap: &[HeapMoment]) {
+    pub fn write_heap(&self, program: &Program, path: &Path, heap: &[HeapMoment]) {
         self.write_heap_in(program, path, &Memory::heap(), heap);
     }
 
     /// The same of a program with code.
-    pub(crate) fn write_heap_in(
+    pub fn write_heap_in(
         &self,
         program: &Program,
         path: &Path,
@@ -505,7 +528,7 @@ impl Simulation {
     }
 
     /// Costs of lines, the largest first.
-    pub(crate) fn ranking(&self) -> Vec<usize> {
+    pub fn ranking(&self) -> Vec<usize> {
         let mut lines: Vec<usize> = (0..self.truth.len()).collect();
         lines.retain(|&line| self.truth[line].contended > 0);
         lines.sort_by(|&a, &b| self.truth[b].cost.total_cmp(&self.truth[a].cost));
@@ -619,14 +642,14 @@ fn begin_shared(program: &Program, data: &mut Vec<u8>, sharers: &Sharers) {
 }
 
 /// Truth by the verdict that follows from it: share of loads due to neighbors.
-pub(crate) fn false_shares(simulation: &Simulation) -> BTreeMap<usize, f64> {
+pub fn false_shares(simulation: &Simulation) -> BTreeMap<usize, f64> {
     let lines = simulation.truth.iter().enumerate().filter(|(_, truth)| truth.contended > 0);
     lines.map(|(line, truth)| (line, truth.by_neighbors as f64 / truth.contended as f64)).collect()
 }
 
 /// Three threads on two nodes: a counter that all add to, counters of each thread in one line, a word that nobody writes
 /// beside one that thread 0 writes, and words of one thread.
-pub(crate) fn example(pmu: Pmu) -> Program {
+pub fn example(pmu: Pmu) -> Program {
     let access = |thread, line, offset, does, weight| Access { thread, line, offset, does, weight };
     let mut accesses = Vec::new();
     for thread in 0..3 {

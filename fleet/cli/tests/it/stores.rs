@@ -1,7 +1,5 @@
 //! Datasets in an object store: delivered once whatever the network does, and answered from like folders.
 
-#![allow(clippy::unwrap_used, clippy::panic)] // clippy takes helpers of a test binary for no tests
-
 use std::process::{Command, Output};
 
 use pmuscope_testkit::corpus::corpus;
@@ -9,8 +7,6 @@ use pmuscope_testkit::need;
 
 use crate::harness::store::{CREDENTIALS, Mood, Store};
 use crate::harness::{Busy, Running, Site, counted, skip_unless, sum};
-
-mod harness;
 
 const DATASET: &str = "s3://fleet/a";
 

@@ -1,7 +1,5 @@
 //! Questions over small fleets whose sums are known.
 
-#![allow(clippy::unwrap_used, clippy::panic)] // tests
-
 use std::sync::Arc;
 
 use pmuscope_dataset::{

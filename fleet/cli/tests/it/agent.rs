@@ -1,7 +1,5 @@
 //! An agent on this machine: what it delivers is what it sampled, once, also where it is killed.
 
-#![allow(clippy::unwrap_used, clippy::panic)] // clippy takes helpers of a test binary for no tests
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs;
@@ -15,8 +13,6 @@ use arrow::datatypes::{Int64Type, TimestampMicrosecondType};
 use pmuscope_testkit::need;
 
 use crate::harness::{Busy, Running, Site, counted, files, read, rows, skip_unless, sum, texts};
-
-mod harness;
 
 /// What `sh` belongs to here: the service that the tests run in, if they do, else its name.
 fn own_service() -> String {

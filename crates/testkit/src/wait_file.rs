@@ -1,8 +1,6 @@
 //! Recordings of switches and wakings, as `pmuscope record --off-cpu` writes them, of threads whose time is
 //! all known. It shares nothing with what reads them.
 
-#![allow(clippy::unwrap_used, dead_code)] // tests of several crates use different parts
-
 use std::path::Path;
 
 use pmuscope_abi::record::{RecordBuilder, kind, misc};
@@ -11,11 +9,13 @@ use pmuscope_perfdata::info::{LostSource, MachineInfo, RecordingInfo, RingInfo};
 use pmuscope_perfdata::writer::{Features, FileEvent, closing, front};
 
 /// The clock at the start, nanoseconds.
-pub(crate) const START: u64 = 5_000_000_000;
-pub(crate) const MS: u64 = 1_000_000;
+pub const START: u64 = 5_000_000_000;
+/// A millisecond in nanoseconds.
+pub const MS: u64 = 1_000_000;
 /// Functions of the kernel: each has 256 bytes here.
 const KERNEL: u64 = 0xffff_ffff_8100_0000;
-pub(crate) const FUNCTIONS: [&str; 10] = [
+/// Kernel functions that stacks are made of.
+pub const FUNCTIONS: [&str; 10] = [
     "__schedule",
     "schedule",
     "schedule_timeout",
@@ -35,23 +35,32 @@ const SWITCH_OUT: u16 = 1 << 13;
 const PREEMPTED: u16 = 1 << 14;
 
 /// What happens, in the order of time: milliseconds from the start, process and thread, what.
-pub(crate) type Step = (u64, (u32, u32), What);
+pub type Step = (u64, (u32, u32), What);
 
+/// An event of a thread.
 #[derive(Debug, Clone)]
-pub(crate) enum What {
+pub enum What {
     /// It leaves with this stack of the kernel, the innermost function first.
     Leaves(&'static [&'static str]),
+    /// It is switched out.
     Out {
+        /// Whether it was still runnable.
         preempted: bool,
     },
+    /// It is switched in.
     In,
     /// It wakes a thread, from these functions.
     Wakes {
+        /// Thread that is woken.
         tid: u32,
+        /// Whether an interrupt wakes it, not the thread itself.
         interrupt: bool,
+        /// Kernel stack of the wakeup, the innermost function first.
         from: &'static [&'static str],
     },
+    /// It is created.
     Begins,
+    /// It exits.
     Ends,
     /// So many records were lost on the CPU of that thread until now.
     Lost(u64),
@@ -59,22 +68,25 @@ pub(crate) enum What {
 
 /// A recording in the making.
 #[derive(Debug, Clone)]
-pub(crate) struct Recording {
-    pub(crate) steps: Vec<Step>,
+pub struct Recording {
+    /// Events, in time order.
+    pub steps: Vec<Step>,
     /// Process, thread, name.
-    pub(crate) names: Vec<(u32, u32, &'static str)>,
-    pub(crate) seconds: f64,
-    pub(crate) has_wakings: bool,
+    pub names: Vec<(u32, u32, &'static str)>,
+    /// Length of the recording, seconds.
+    pub seconds: f64,
+    /// Whether wakeups are recorded.
+    pub has_wakings: bool,
 }
 
 impl Recording {
     /// Writes it to `path`.
-    pub(crate) fn write(&self, path: &Path) {
+    pub fn write(&self, path: &Path) {
         self.write_with(path, Some(self.info().to_json()));
     }
 
     /// Writes it to `path` without what pmuscope says of its recordings: as perf's.
-    pub(crate) fn write_as_others(&self, path: &Path) {
+    pub fn write_as_others(&self, path: &Path) {
         self.write_with(path, None);
     }
 
@@ -215,14 +227,18 @@ fn id(builder: RecordBuilder<'_>, (pid, tid): (u32, u32), time: u64) {
     builder.u32(pid).u32(tid).u64(time).u64(0).u64(1).finish();
 }
 
-pub(crate) const MAIN: (u32, u32) = (100, 100);
-pub(crate) const OTHER: (u32, u32) = (100, 101);
-pub(crate) const FUTEX: &[&str] = &["__schedule", "schedule", "schedule_timeout", "futex_do_wait"];
-pub(crate) const PIPE: &[&str] = &["__schedule", "schedule", "pipe_read"];
+/// The main thread: process ID, thread ID.
+pub const MAIN: (u32, u32) = (100, 100);
+/// The other thread: process ID, thread ID.
+pub const OTHER: (u32, u32) = (100, 101);
+/// Kernel stack of a wait for a futex.
+pub const FUTEX: &[&str] = &["__schedule", "schedule", "schedule_timeout", "futex_do_wait"];
+/// Kernel stack of a wait for a pipe.
+pub const PIPE: &[&str] = &["__schedule", "schedule", "pipe_read"];
 
 /// A wait of 20 ms that another thread ends after 15, one of 6 ms that an interrupt ends after 5; then its CPU is taken for
 /// 5 ms, and the other thread waits to the end.
-pub(crate) fn steps() -> Vec<Step> {
+pub fn steps() -> Vec<Step> {
     let wakes = |interrupt, from| What::Wakes { tid: 100, interrupt, from };
     vec![
         (10, MAIN, What::Leaves(FUTEX)),

@@ -1,16 +1,14 @@
 //! Recordings made byte by byte, as files and as streams, with features and records of any tool.
 
-#![allow(clippy::unwrap_used, dead_code)] // tests of several crates use different parts
-
 use pmuscope_abi::record::{RecordBuilder, kind, misc};
 use pmuscope_abi::{Attr, AttrFlags, SampleType, event_type};
 
 const HEADER: u64 = 104;
 /// The record of a tool that holds formats of tracepoints, or is followed by them.
-pub(crate) const TRACING_DATA: u32 = 66;
+pub const TRACING_DATA: u32 = 66;
 
 /// An attribute whose samples are written by [`sample`].
-pub(crate) fn attr(event_type: u32, config: u64) -> Attr {
+pub fn attr(event_type: u32, config: u64) -> Attr {
     let sample_type = SampleType::IDENTIFIER
         | SampleType::IP
         | SampleType::TID
@@ -21,22 +19,24 @@ pub(crate) fn attr(event_type: u32, config: u64) -> Attr {
 }
 
 /// A tracepoint with this number.
-pub(crate) fn tracepoint(id: u64) -> Attr {
+pub fn tracepoint(id: u64) -> Attr {
     attr(event_type::TRACEPOINT, id)
 }
 
 /// A recording in the making. Event N has the id N + 1.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct PlainFile {
-    pub(crate) attrs: Vec<Attr>,
-    pub(crate) data: Vec<u8>,
+pub struct PlainFile {
+    /// Attributes of the events.
+    pub attrs: Vec<Attr>,
+    /// Records of the data section.
+    pub data: Vec<u8>,
     /// Bits and contents, by rising bit.
-    pub(crate) features: Vec<(u32, Vec<u8>)>,
+    pub features: Vec<(u32, Vec<u8>)>,
 }
 
 impl PlainFile {
     /// The program's text, or the kernel's.
-    pub(crate) fn map(&mut self, kernel: bool, start: u64, length: u64, offset: u64, path: &str) {
+    pub fn map(&mut self, kernel: bool, start: u64, length: u64, offset: u64, path: &str) {
         let mode = if kernel { misc::KERNEL } else { misc::USER };
         let pid = if kernel { u32::MAX } else { 7 };
         let builder = RecordBuilder::new(&mut self.data, kind::MMAP, mode).u32(pid).u32(pid);
@@ -44,7 +44,7 @@ impl PlainFile {
     }
 
     /// A sample of thread 7 with what a tracepoint says.
-    pub(crate) fn sample(&mut self, event: usize, mode: u16, ip: u64, time: u64, raw: &[u8]) {
+    pub fn sample(&mut self, event: usize, mode: u16, ip: u64, time: u64, raw: &[u8]) {
         let mut raw = raw.to_vec();
         raw.resize((raw.len() + 4).next_multiple_of(8) - 4, 0);
         let builder = RecordBuilder::new(&mut self.data, kind::SAMPLE, mode);
@@ -53,7 +53,7 @@ impl PlainFile {
     }
 
     /// A file.
-    pub(crate) fn file(&self) -> Vec<u8> {
+    pub fn file(&self) -> Vec<u8> {
         let attr_size = Attr::default().to_bytes().len() as u64;
         let (entry, number) = (attr_size + 16, self.attrs.len() as u64);
         let attrs_at = HEADER + 8 * number;
@@ -84,7 +84,7 @@ impl PlainFile {
     }
 
     /// A stream; `front` are records between the attributes and the data.
-    pub(crate) fn stream(&self, front: &[u8]) -> Vec<u8> {
+    pub fn stream(&self, front: &[u8]) -> Vec<u8> {
         let mut out = b"PERFILE2".to_vec();
         out.extend(16_u64.to_ne_bytes());
         for (attr, id) in self.attrs.iter().zip(1_u64..) {
@@ -97,7 +97,7 @@ impl PlainFile {
 }
 
 /// Formats of tracepoints in a record: inside it as simpleperf has them, or after it as perf.
-pub(crate) fn tracing_record(data: &[u8], inside: bool) -> Vec<u8> {
+pub fn tracing_record(data: &[u8], inside: bool) -> Vec<u8> {
     let mut padded = data.to_vec();
     padded.resize(data.len().next_multiple_of(8), 0);
     let mut out = Vec::new();
@@ -112,10 +112,10 @@ pub(crate) fn tracing_record(data: &[u8], inside: bool) -> Vec<u8> {
 }
 
 /// A symbol: address, size in bytes, name.
-pub(crate) type FileSymbol<'a> = (u64, u32, &'a str);
+pub type FileSymbol<'a> = (u64, u32, &'a str);
 
 /// simpleperf's list of files with symbols: path, kind, lowest address, symbols.
-pub(crate) fn simpleperf_files(files: &[(&str, u32, u64, &[FileSymbol<'_>])]) -> Vec<u8> {
+pub fn simpleperf_files(files: &[(&str, u32, u64, &[FileSymbol<'_>])]) -> Vec<u8> {
     let mut out = Vec::new();
     for (path, kind, lowest, symbols) in files {
         let mut body = [path.as_bytes(), &[0], &kind.to_ne_bytes(), &lowest.to_ne_bytes()].concat();

@@ -3,8 +3,6 @@
 //! It shares nothing with what reads recordings: counts come from rates per function, samples from a
 //! clock of cycles, one cycle a nanosecond.
 
-#![allow(clippy::unwrap_used, dead_code)] // tests and an example use different parts
-
 use std::path::Path;
 
 use pmuscope_abi::record::{RecordBuilder, kind, misc};
@@ -28,32 +26,32 @@ const SWITCHED_FOR: f64 = 20_000.0;
 
 /// A function: how long a visit takes and what it counts.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Function {
+pub struct Function {
     /// Its symbol.
-    pub(crate) name: &'static str,
+    pub name: &'static str,
     /// Mean cycles of a visit, its callees' not included.
-    pub(crate) length: f64,
+    pub length: f64,
     /// How even visits are: the variance is `length² / shape`.
-    pub(crate) shape: u32,
+    pub shape: u32,
     /// Instructions per cycle.
-    pub(crate) ipc: f64,
+    pub ipc: f64,
     /// Per instruction.
-    pub(crate) branch_misses: f64,
+    pub branch_misses: f64,
     /// Per instruction.
-    pub(crate) cache_references: f64,
+    pub cache_references: f64,
     /// Per reference.
-    pub(crate) cache_misses: f64,
+    pub cache_misses: f64,
     /// How often it comes, among those that are called from outside.
-    pub(crate) weight: f64,
+    pub weight: f64,
     /// What it calls in its middle, and how likely.
-    pub(crate) calls: Option<(usize, f64)>,
+    pub calls: Option<(usize, f64)>,
     /// Branch misses at the entry of each visit, on top of those by instruction.
-    pub(crate) at_entry: f64,
+    pub at_entry: f64,
 }
 
 impl Function {
     /// One that is visited as often as others and calls nothing.
-    pub(crate) const fn plain(name: &'static str, length: f64, ipc: f64) -> Self {
+    pub const fn plain(name: &'static str, length: f64, ipc: f64) -> Self {
         Self {
             name,
             length,
@@ -69,7 +67,7 @@ impl Function {
     }
 
     /// True values of CPI, BM/KI, CM/KI and %CM.
-    pub(crate) fn truth(&self) -> [f64; 4] {
+    pub fn truth(&self) -> [f64; 4] {
         let misses = self.cache_references * self.cache_misses;
         let at_entry = self.at_entry / (self.length * self.ipc);
         [
@@ -83,7 +81,7 @@ impl Function {
 
 /// How long a phase of a program lasts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum PhaseLength {
+pub enum PhaseLength {
     /// Exponential: a Markov chain of two states.
     Exponential,
     /// Normal, with a tenth of the mean for its standard deviation.
@@ -96,18 +94,19 @@ pub(crate) enum PhaseLength {
 
 /// Two phases by turns, that run functions in other shares and at other speeds.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Phases {
+pub struct Phases {
     /// Mean cycles of one.
-    pub(crate) mean: f64,
-    pub(crate) length: PhaseLength,
+    pub mean: f64,
+    /// Distribution of their length.
+    pub length: PhaseLength,
     /// For each function, in the second phase: its weight, and its instructions per cycle over those of
     /// the first.
-    pub(crate) second: &'static [(f64, f64)],
+    pub second: &'static [(f64, f64)],
 }
 
 /// How samples are taken.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Form {
+pub enum Form {
     /// Two events, the second one a window later.
     Strobe,
     /// One event, each window right behind the last.
@@ -118,57 +117,61 @@ pub(crate) enum Form {
 
 /// A simulated run.
 #[derive(Debug, Clone)]
-pub(crate) struct Run {
-    pub(crate) functions: Vec<Function>,
-    pub(crate) form: Form,
-    pub(crate) cpus: u32,
+pub struct Run {
+    /// Functions of the program.
+    pub functions: Vec<Function>,
+    /// Sampling method.
+    pub form: Form,
+    /// Number of CPUs.
+    pub cpus: u32,
     /// Cycles.
-    pub(crate) window: u64,
+    pub window: u64,
     /// Cycles from window to window.
-    pub(crate) period: u64,
+    pub period: u64,
     /// Cycles of each CPU.
-    pub(crate) cycles: f64,
+    pub cycles: f64,
     /// Cycles from a counter's overflow to its sample: evenly from 0 to this.
-    pub(crate) skid: f64,
+    pub skid: f64,
     /// Context switches per cycle.
-    pub(crate) switches: f64,
+    pub switches: f64,
     /// Times that sampling is suspended on each CPU.
-    pub(crate) throttles: u32,
+    pub throttles: u32,
     /// Reads of other events go on while the leader is suspended for so many cycles.
-    pub(crate) suspended: f64,
+    pub suspended: f64,
     /// User cycles that an interrupt costs, in which no instruction retires.
-    pub(crate) interrupt: f64,
+    pub interrupt: f64,
     /// Relative spread of the instructions of 300 cycles.
-    pub(crate) spread: f64,
+    pub spread: f64,
     /// The phases it runs in; `None`: one.
-    pub(crate) phases: Option<Phases>,
+    pub phases: Option<Phases>,
     /// Mean number of branch misses that come together; 1: each on its own.
-    pub(crate) cluster: f64,
+    pub cluster: f64,
     /// Whether samples have call chains.
-    pub(crate) chains: bool,
+    pub chains: bool,
     /// Windows in a row, where strobed.
-    pub(crate) burst: usize,
+    pub burst: usize,
     /// Counts of groups that take turns, of [`COUNTS`], where strobed; empty: one group of all.
-    pub(crate) turns: Vec<Vec<usize>>,
+    pub turns: Vec<Vec<usize>>,
     /// A CPU that was away for a moment in the middle: its events were opened anew.
-    pub(crate) reopened: Option<u32>,
+    pub reopened: Option<u32>,
     /// A file that the program mapped to say which code it made.
-    pub(crate) jit_dump: Option<&'static str>,
+    pub jit_dump: Option<&'static str>,
     /// Whether the recorder was killed: the file has what was in the stream.
-    pub(crate) killed: bool,
+    pub killed: bool,
     /// Only what came from this moment on is in the file, which was begun then.
-    pub(crate) begun_at: f64,
+    pub begun_at: f64,
     /// And what came before this one.
-    pub(crate) ended_at: f64,
+    pub ended_at: f64,
     /// Only the first so many counts are recorded behind cycles; of those in [`COUNTS`].
-    pub(crate) counts: usize,
+    pub counts: usize,
     /// Where not empty, the threads that the recording was asked for; thread n of [`PID`] runs on CPU n.
-    pub(crate) only_threads: Vec<u32>,
-    pub(crate) seed: u64,
+    pub only_threads: Vec<u32>,
+    /// Seed of the random numbers.
+    pub seed: u64,
 }
 
 /// What is counted behind cycles.
-pub(crate) const COUNTS: [&str; 4] =
+pub const COUNTS: [&str; 4] =
     ["instructions", "branch-misses", "cache-references", "cache-misses"];
 
 impl Default for Run {
@@ -204,7 +207,7 @@ impl Default for Run {
 }
 
 /// The name of the function at an address of the simulated program's file.
-pub(crate) fn name_at(functions: &[Function], address: u64) -> Option<&'static str> {
+pub fn name_at(functions: &[Function], address: u64) -> Option<&'static str> {
     functions.get((address / SPACE) as usize).map(|function| function.name)
 }
 
@@ -571,7 +574,7 @@ impl Tape<'_> {
 }
 
 /// Runs the program on all CPUs and writes what was recorded to `path`.
-pub(crate) fn write(run: &Run, path: &Path) {
+pub fn write(run: &Run, path: &Path) {
     let groups = Group::all(run);
     let mut epochs = Vec::new();
     let mut tapes = Vec::new();

@@ -1,7 +1,5 @@
 //! Waits of threads whose time is all known, as rows.
 
-#![allow(clippy::unwrap_used, clippy::panic)] // tests
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,10 +10,7 @@ use pmuscope_profile::aggregate::Task;
 use pmuscope_profile::waits::{CollectedWaits, Waits};
 use pmuscope_symbols::KernelIdentity;
 
-use crate::wait_file::{Recording, steps};
-
-#[path = "../../../crates/profile/tests/it/wait_file.rs"]
-mod wait_file;
+use pmuscope_testkit::wait_file::{Recording, steps};
 
 fn waits() -> Waits {
     let folder = tempfile::tempdir().unwrap();

@@ -28,7 +28,7 @@ const CONTEXT_USER: u64 = -512_i64 as u64;
 ///
 /// # Errors
 /// Those of writing.
-pub(crate) fn write(samples: u64, path: &Path) -> io::Result<()> {
+pub fn write(samples: u64, path: &Path) -> io::Result<()> {
     let events = [FileEvent {
         attr: Attr {
             event_type: event_type::SOFTWARE,

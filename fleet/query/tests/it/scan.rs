@@ -1,7 +1,5 @@
 //! Small files are read by a reader of ours, large ones by the engine's: the rows are the same, whoever reads which.
 
-#![allow(clippy::unwrap_used, clippy::panic)] // tests
-
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,7 +1,5 @@
 //! Agents of tests: their folders, what they print, and what they delivered.
 
-#![allow(dead_code)] // not every test binary needs all of it
-
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};

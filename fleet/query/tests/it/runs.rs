@@ -1,7 +1,5 @@
 //! Runs of benchmarks on hosts whose means are known.
 
-#![allow(clippy::unwrap_used, clippy::panic)] // tests
-
 use std::path::Path;
 
 use pmuscope_dataset::{Dataset, Rows, RunRow, RunValueRow, Timestamp};

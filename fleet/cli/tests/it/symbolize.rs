@@ -1,7 +1,5 @@
 //! Names that come later: a program without symbols where it ran, its debug file here.
 
-#![allow(clippy::unwrap_used, clippy::panic)] // clippy takes helpers of a test binary for no tests
-
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,8 +10,6 @@ use pmuscope_testkit::{need, perf};
 
 use crate::harness::store::{CREDENTIALS, Store};
 use crate::harness::{files, rows, skip_unless};
-
-mod harness;
 
 /// Two functions by themselves, and two that are inlined into one of them.
 const SOURCE: &str = "

@@ -3,8 +3,6 @@
 //! It shares nothing with what reads them: a write is put into a memory, and what a trap before or behind
 //! it would have found there becomes a sample and a count.
 
-#![allow(clippy::unwrap_used, dead_code)] // tests of several crates use different parts
-
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -15,10 +13,11 @@ use pmuscope_perfdata::watch::{Hit, HitFlags, WatchInfo, WatchPoint, WatchTarget
 use pmuscope_perfdata::writer::{Features, FileEvent, closing, front};
 
 /// Where the program's code lies, and of which file.
-pub(crate) const CODE: u64 = 0x40_1000;
-pub(crate) const PROGRAM: &str = "/opt/simulated";
+pub const CODE: u64 = 0x40_1000;
+/// Path of the simulated program.
+pub const PROGRAM: &str = "/opt/simulated";
 /// The clock at the start, nanoseconds.
-pub(crate) const START: u64 = 5_000_000_000;
+pub const START: u64 = 5_000_000_000;
 /// What follows in a call chain is of user mode (`PERF_CONTEXT_USER`).
 const CONTEXT_USER: u64 = -512_i64 as u64;
 /// Where the header of the file has the size of the data.
@@ -26,41 +25,48 @@ const SIZE_OF_DATA: usize = 48;
 
 /// A write, in the order of time.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Write {
+pub struct Write {
     /// Nanoseconds from the start.
-    pub(crate) time: u64,
-    pub(crate) pid: u32,
-    pub(crate) tid: u32,
+    pub time: u64,
+    /// Process ID of the writer.
+    pub pid: u32,
+    /// Thread ID of the writer.
+    pub tid: u32,
     /// Address where a trap finds the instruction.
-    pub(crate) ip: u64,
+    pub ip: u64,
     /// Of the points.
-    pub(crate) point: u32,
+    pub point: u32,
     /// What is written.
-    pub(crate) value: u64,
+    pub value: u64,
     /// Whether it is written down.
-    pub(crate) is_kept: bool,
+    pub is_kept: bool,
 }
 
 /// A recording in the making.
 #[derive(Debug, Clone)]
-pub(crate) struct Recording {
-    pub(crate) arch: &'static str,
+pub struct Recording {
+    /// Architecture, as `uname -m` prints it.
+    pub arch: &'static str,
     /// All but its writers, which follow from the writes.
-    pub(crate) info: WatchInfo,
-    pub(crate) writes: Vec<Write>,
+    pub info: WatchInfo,
+    /// Writes, in time order.
+    pub writes: Vec<Write>,
     /// Writes from the first to before the second of these happen while no point is armed.
-    pub(crate) pause: std::ops::Range<u64>,
+    pub pause: std::ops::Range<u64>,
     /// Names of threads: process, thread, name.
-    pub(crate) names: Vec<(u32, u32, String)>,
-    pub(crate) seconds: f64,
+    pub names: Vec<(u32, u32, String)>,
+    /// Length of the recording, seconds.
+    pub seconds: f64,
     /// The recorder was killed: no table of writers, no end.
-    pub(crate) killed: bool,
+    pub killed: bool,
     /// Without BPF: no table of writers.
-    pub(crate) no_writers: bool,
+    pub no_writers: bool,
     /// Not by pmuscope watch: no word of what was watched.
-    pub(crate) foreign: bool,
-    pub(crate) command: Vec<String>,
-    pub(crate) scope: &'static str,
+    pub foreign: bool,
+    /// Command line in the header.
+    pub command: Vec<String>,
+    /// Scope that the recording was asked for, as in its metadata.
+    pub scope: &'static str,
 }
 
 impl Default for Recording {
@@ -83,7 +89,7 @@ impl Default for Recording {
 
 impl Recording {
     /// One more target, of points of at most 8 bytes.
-    pub(crate) fn target(mut self, target: WatchTarget) -> Self {
+    pub fn target(mut self, target: WatchTarget) -> Self {
         let at = self.info.targets.len() as u32;
         let mut from = target.address;
         let end = target.address + target.bytes;
@@ -143,7 +149,7 @@ impl Recording {
     }
 
     /// Writes it to `path`.
-    pub(crate) fn write(&self, path: &Path) {
+    pub fn write(&self, path: &Path) {
         let (hits, writers) = self.run();
         let mut watch = self.info.clone();
         if !self.killed && !self.no_writers {

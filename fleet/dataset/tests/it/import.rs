@@ -1,7 +1,5 @@
 //! Rows of the repository's recordings: sums are the recording's, tables fit together, and nothing is there twice.
 
-#![allow(clippy::unwrap_used, clippy::panic)] // clippy takes helpers of a test binary for no tests
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;

@@ -1,7 +1,5 @@
 //! docs/dataset.md has every table and column as they are. `PMUSCOPE_WRITE_LISTS=1` writes them.
 
-#![allow(clippy::unwrap_used, clippy::panic)] // clippy takes helpers of a test binary for no tests
-
 use std::fmt::Write as _;
 use std::path::PathBuf;
 

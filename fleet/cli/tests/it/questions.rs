@@ -1,7 +1,5 @@
 //! Questions as they are typed: recordings in, answers of every form out, mistakes named.
 
-#![allow(clippy::unwrap_used, clippy::panic)] // clippy takes helpers of a test binary for no tests
-
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};

@@ -1,13 +1,11 @@
 //! Run files in, answers about benchmarks out.
 
-#![allow(clippy::unwrap_used, clippy::panic)] // clippy takes helpers of a test binary for no tests
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 /// What `pmuscope stat -r 5 --per MiB=1 -e … --json=stat.json -- gzip -kf data` wrote, with the parts of the machine that are read.
-const RUN_FILE: &str = include_str!("../../dataset/tests/data/stat.json");
+const RUN_FILE: &str = include_str!("../../../dataset/tests/data/stat.json");
 
 fn run(args: &[&str]) -> (i32, String, String) {
     let program = env!("CARGO_BIN_EXE_pmuscope-fleet");

@@ -2,8 +2,6 @@
 //!
 //! In this guest an instruction takes 4 cycles and a cycle is a nanosecond, so CPI is 4 and a CPU runs at 1 GHz, whatever runs.
 
-#![allow(clippy::unwrap_used, clippy::panic)] // clippy takes helpers of a test binary for no tests
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -29,12 +27,12 @@ kill $1
 /// The folder of all that cargo builds.
 fn target() -> PathBuf {
     let program = Path::new(env!("CARGO_BIN_EXE_pmuscope-fleet"));
-    program.ancestors().nth(3).unwrap().to_owned()
+    program.ancestors().nth(2).unwrap().to_owned()
 }
 
 /// The program that measures, for guests.
 fn measure() -> PathBuf {
-    target().join(format!("fleet-guest/{TARGET}/guest/examples/measure"))
+    target().join(format!("{TARGET}/guest/examples/measure"))
 }
 
 /// The main program, and the one that it runs in guests.

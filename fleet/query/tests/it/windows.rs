@@ -1,7 +1,5 @@
 //! Metrics of a fleet of simulated machines, whose functions do what is known.
 
-#![allow(clippy::unwrap_used, clippy::panic)] // tests
-
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,10 +18,7 @@ use pmuscope_query::{
 };
 use pmuscope_symbols::{KernelIdentity, Request, Resolved, State, Symbol};
 
-use crate::simulator::{Function, Run, name_at, write};
-
-#[path = "../../../crates/profile/tests/it/simulator.rs"]
-mod simulator;
+use pmuscope_testkit::simulator::{Function, Run, name_at, write};
 
 /// Those of [`Function::truth`], then a share of all functions.
 const NAMES: [&str; 5] = ["CPI", "BM/KI", "CM/KI", "%CM", "%CY"];
