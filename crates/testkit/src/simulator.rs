@@ -171,8 +171,7 @@ pub struct Run {
 }
 
 /// What is counted behind cycles.
-pub const COUNTS: [&str; 4] =
-    ["instructions", "branch-misses", "cache-references", "cache-misses"];
+pub const COUNTS: [&str; 4] = ["instructions", "branch-misses", "cache-references", "cache-misses"];
 
 impl Default for Run {
     fn default() -> Self {

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use crate::harness::{Scratch, need_c_compiler, need_full, need_sampling, skip_unless};
 use crate::json::is_documented;
 use crate::simulated;
-use pmuscope_testkit::simulator::{Function, Run, write};
 use crate::webdriver::{Browser, need_browser};
+use pmuscope_testkit::simulator::{Function, Run, write};
 
 /// Records a mix of known shares.
 #[track_caller]

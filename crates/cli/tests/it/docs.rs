@@ -313,7 +313,10 @@ fn crates_use_only_what_design_allows_and_that_stands_above_them() {
 /// Folders of crates in these folders.
 fn crates(folders: &[&str]) -> Vec<PathBuf> {
     let entries = folders.iter().flat_map(|folder| fs::read_dir(root().join(folder)).unwrap());
-    entries.map(|entry| entry.unwrap().path()).filter(|path| path.join("Cargo.toml").is_file()).collect()
+    entries
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.join("Cargo.toml").is_file())
+        .collect()
 }
 
 /// Names on the left in a section of a manifest.

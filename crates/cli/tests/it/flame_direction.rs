@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use crate::harness::{Scratch, need_full, skip_unless};
 use crate::outputs::browse;
 use crate::simulated::{program, record};
-use pmuscope_testkit::simulator::Run;
 use crate::webdriver::{Browser, need_browser};
+use pmuscope_testkit::simulator::Run;
 
 /// Of the first event: the simulated recording has several.
 const CALLERS: &str = "#event-0 .ways button[data-way=callers]";

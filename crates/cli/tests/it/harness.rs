@@ -76,7 +76,8 @@ pub(crate) fn compiled(name: &str, command: &mut Command, source: &str) -> Resul
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let new = program.with_extension(std::process::id().to_string());
     let output = command.arg(&new).arg(source).stdin(Stdio::null()).output();
-    let output = output.map_err(|error| format!("cannot run {:?}: {error}", command.get_program()))?;
+    let output =
+        output.map_err(|error| format!("cannot run {:?}: {error}", command.get_program()))?;
     if !output.status.success() {
         return Err(String::from_utf8_lossy(&output.stderr).into_owned());
     }

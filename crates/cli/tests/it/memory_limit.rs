@@ -6,8 +6,8 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-use pmuscope_testkit::distinct_stacks;
 use crate::harness::Scratch;
+use pmuscope_testkit::distinct_stacks;
 
 const MIB: u64 = 1 << 20;
 const LIMIT: u64 = 64 * MIB;

@@ -3,8 +3,8 @@
 use crate::harness::{Scratch, need_full, skip_unless};
 use crate::outputs::browse;
 use crate::simulated::{program, record};
-use pmuscope_testkit::simulator::Run;
 use crate::webdriver::{Browser, need_browser};
+use pmuscope_testkit::simulator::Run;
 
 /// What has no reliable value.
 const GREY: &str = "#c3c7ce";

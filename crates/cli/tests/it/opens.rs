@@ -117,7 +117,8 @@ fn windows_are_read_from_a_file_that_is_opened_once() {
 #[test]
 fn shared_lines_are_read_from_a_file_that_is_opened_once() {
     let scratch = Scratch::new();
-    let program = pmuscope_testkit::sharing_file::example(pmuscope_testkit::sharing_file::Pmu::Pebs);
+    let program =
+        pmuscope_testkit::sharing_file::example(pmuscope_testkit::sharing_file::Pmu::Pebs);
     program.run().write(&program, &scratch.path("a.data"));
     for form in [&[][..], &["-o", "a.html"], &["-o", "a.csv"]] {
         opens_once(&scratch, &[&["sharing", "-i", "a.data"], form].concat(), &["a.data"]);

@@ -7,9 +7,9 @@ use crate::compare::ring;
 use crate::diff::write_after;
 use crate::harness::{Scratch, need_full, skip_unless};
 use crate::simulated::{program, record};
-use pmuscope_testkit::simulator::Run;
 use crate::watch_report::line;
 use crate::webdriver::{Browser, need_browser};
+use pmuscope_testkit::simulator::Run;
 
 /// A page or a picture with the JSON schema of the same numbers, where its foot names one.
 struct Page {

@@ -3,8 +3,8 @@
 use pmuscope_perfdata::watch::{ArmedBlock, HitCost, ValueKind, WatchTarget};
 
 use crate::harness::Scratch;
-use pmuscope_testkit::hit_file::{CODE, Recording, START, Write};
 use crate::json::is_documented;
+use pmuscope_testkit::hit_file::{CODE, Recording, START, Write};
 
 /// A line of eight words; two threads write one each, a hundred times a second while it is armed.
 pub(crate) fn line() -> Recording {

@@ -4,8 +4,8 @@ use pmuscope_events::metrics::Metrics;
 use pmuscope_profile::metrics::diff::{MetricDiff, RowDiff, diff};
 use pmuscope_profile::windows::Windows;
 
-use pmuscope_testkit::simulator::{Function, Run};
 use crate::windows::{METRICS, program, simulated};
+use pmuscope_testkit::simulator::{Function, Run};
 
 /// The program after a change: one function is faster, another one misses more branches.
 fn changed() -> Vec<Function> {

@@ -1,7 +1,7 @@
 //! Intervals of a program in phases, of which the recording has some sixty: enough, but not by much.
 
-use pmuscope_testkit::simulator::{Function, PhaseLength, Phases, Run};
 use crate::windows::{cells, row, simulated};
+use pmuscope_testkit::simulator::{Function, PhaseLength, Phases, Run};
 
 /// The second phase runs `common` less, and everything at half the speed.
 const SECOND: [(f64, f64); 2] = [(0.2, 0.5), (0.8, 0.5)];

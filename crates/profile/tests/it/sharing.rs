@@ -13,7 +13,9 @@ use pmuscope_profile::sharing::{
 };
 use pmuscope_symbols::{KernelIdentity, Symbolizer};
 
-use pmuscope_testkit::sharing_file::{Access, Does, MEMORY, PID, Pmu, Program, Sharers, Simulation, example};
+use pmuscope_testkit::sharing_file::{
+    Access, Does, MEMORY, PID, Pmu, Program, Sharers, Simulation, example,
+};
 
 fn read(path: &Path, threads: usize, pieces: Pieces) -> SharedLines {
     try_read(path, false, (threads, pieces)).unwrap()

@@ -9,8 +9,8 @@ use pmuscope_profile::Names;
 use pmuscope_profile::windows::{Attribution, Cause, Options, Windows};
 use pmuscope_symbols::{KernelIdentity, Request, Resolved, State};
 
-use pmuscope_testkit::simulator::{COUNTS, Form, Function, Run, write};
 use crate::windows::{cells, options, program, read_with, row, simulated};
+use pmuscope_testkit::simulator::{COUNTS, Form, Function, Run, write};
 
 fn read(run: &Run) -> Windows {
     simulated(run)
