@@ -51,8 +51,13 @@ fn event() -> Event {
     Event { name: "cpu-clock".into(), attr, ids: vec![5] }
 }
 
-/// The lines of one sample with and one without callers, in a form with these fields.
+/// The lines of one sample with and one without callers, on CPU 3, in a form with these fields.
 fn printed(form: Form, fields: &str) -> String {
+    printed_on(Some(3), form, fields)
+}
+
+/// The same on a CPU, or where none was recorded.
+fn printed_on(cpu: Option<u32>, form: Form, fields: &str) -> String {
     let (present, mut locator) = (present(), Locator::default());
     let events = [event()];
     let options = ScriptOptions { form, fields: fields.parse().unwrap(), nanoseconds: false };
@@ -60,7 +65,7 @@ fn printed(form: Form, fields: &str) -> String {
         ip: Some(0x1010),
         pid: Some(7),
         tid: Some(8),
-        cpu: Some(3),
+        cpu,
         time: Some(12_345_678_901),
         address: Some(0xdada),
         ..Sample::default()
@@ -260,6 +265,16 @@ fn samples_as_text() {
     12.345678:              dada - - raw=-
     12.345678:              dada - - raw=-
     "#);
+}
+
+#[test]
+fn samples_without_a_cpu_have_no_brackets() {
+    let text = printed_on(None, Form::Text, "comm,tid,cpu,time,event");
+    let expected = r"sh\x1b[1m     8    12.345678: cpu-clock:";
+    assert!(
+        text.lines().count() == 2 && text.lines().all(|line| line.trim() == expected),
+        "{text}"
+    );
 }
 
 #[test]

@@ -86,12 +86,10 @@ fn front(out: &mut LineBuffer, view: &SampleView<'_>, format: &LineFormat) {
         }
         (false, false) => {}
     }
-    if has(Field::Cpu) {
+    // As perf: readers of its text take "[" for the start of a number.
+    if let Some(cpu) = sample.cpu.filter(|_| has(Field::Cpu)) {
         out.push(b'[');
-        match sample.cpu {
-            Some(cpu) => out.zero_padded(cpu.into(), 3),
-            None => out.push(b'-'),
-        }
+        out.zero_padded(cpu.into(), 3);
         out.push_str("] ");
     }
     if has(Field::Misc) {
