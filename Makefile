@@ -101,7 +101,7 @@ test: need-test
 # What depends on rights, without any.
 user_tests := doctor:: pmus:: recording:: rights:: stat:: tracefs::
 test-user: need-test
-	@scripts/bare --user scripts/test -- $(user_tests)
+	@scripts/bare --user scripts/test --test it -- $(user_tests)
 
 # A test that takes long has a name that says so.
 test-full: need-test need-full

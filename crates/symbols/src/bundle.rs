@@ -86,7 +86,7 @@ impl Bundle {
             addresses.iter().copied().zip(found.symbols.iter().map(Option::as_deref)).collect();
         symbols.sort_by_key(|(address, _)| *address);
         symbols.dedup_by_key(|(address, _)| *address);
-        let bytes = encode(&key, symbols.into_iter(), &[]).ok_or(BundleError::TooLarge)?;
+        let bytes = encode(&key, symbols.into_iter(), &[], &[]).ok_or(BundleError::TooLarge)?;
         let stored = Stored::open(bytes, &key).ok_or(BundleError::TooLarge)?;
         self.modules.push(BundleEntry { key, state: found.state.clone(), stored });
         Ok(())

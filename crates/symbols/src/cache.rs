@@ -1,9 +1,11 @@
 //! The cache of symbols that earlier runs found, by build ID.
 //!
-//! A build ID identifies the content of a file, so what was found for it once stays true, wherever
+//! A build ID identifies the code of a file, so what was found for it once stays true, wherever
 //! the file is now. It may be incomplete: without a debug file, functions or lines are missing. Each
 //! cache file therefore lists where debug files were searched for in vain, and is ignored once there
-//! is one.
+//! is one. That an address has no name is true of the file that was read only: a stripped file has the build ID of
+//! the one that it was made from. Such answers are used as long as the file at the recorded path is that one, or there is
+//! none.
 //!
 //! Cache files are private (mode 0600, in a folder of 0700 that must be ours), replaced by renaming,
 //! and used only if everything in them is consistent.
@@ -68,12 +70,7 @@ impl SymbolCache {
     pub(crate) fn of_path(&self, path: &Path) -> Option<CacheKey> {
         let file = fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
         let mut bytes = [b"path", &[0][..], path.as_os_str().as_encoded_bytes(), &[0]].concat();
-        for part in [file.dev(), file.ino(), file.len()] {
-            bytes.extend(part.to_le_bytes());
-        }
-        for part in [file.mtime(), file.mtime_nsec(), file.ctime(), file.ctime_nsec()] {
-            bytes.extend(part.to_le_bytes());
-        }
+        bytes.extend(identity(&file));
         bytes.extend(&self.variant);
         let name = path.file_name()?.to_string_lossy();
         let name: String = name.chars().filter(char::is_ascii_alphanumeric).take(40).collect();
@@ -137,8 +134,9 @@ impl SymbolCache {
         key: &CacheKey,
         symbols: impl Iterator<Item = (u64, Option<&'a Symbol>)>,
         absent: &[PathBuf],
+        origin: &[u8],
     ) -> Option<()> {
-        let bytes = encode(&key.bytes, symbols, absent)?;
+        let bytes = encode(&key.bytes, symbols, absent, origin)?;
         if bytes.len() as u64 > LARGEST {
             return None;
         }
@@ -152,6 +150,14 @@ impl SymbolCache {
     pub(crate) fn tidy(&self) {
         let _ = tidy(&self.folder, SUFFIX, ALL);
     }
+}
+
+/// Device, inode, size, and times of the last change, which nobody can set back all: what tells a file from the one that
+/// was there before.
+pub(crate) fn identity(file: &fs::Metadata) -> Vec<u8> {
+    let numbers = [file.dev(), file.ino(), file.len()].map(u64::to_le_bytes);
+    let times = [file.mtime(), file.mtime_nsec(), file.ctime(), file.ctime_nsec()];
+    numbers.concat().into_iter().chain(times.map(i64::to_le_bytes).concat()).collect()
 }
 
 /// Makes the folder if need be; `None` if it is not ours alone: whoever else may write here could give functions other
@@ -212,7 +218,7 @@ mod tests {
     fn put(cache: &SymbolCache, name: &str, absent: &[PathBuf]) -> CacheKey {
         let key = cache.of_file(&id()).unwrap();
         let symbol = Symbol::named(name.into());
-        cache.store(&key, [(1, Some(&symbol)), (2, None)].into_iter(), absent).unwrap();
+        cache.store(&key, [(1, Some(&symbol)), (2, None)].into_iter(), absent, &[]).unwrap();
         key
     }
 

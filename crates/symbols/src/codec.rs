@@ -9,6 +9,7 @@
 //!  absent     texts                              files that would be better
 //!  texts      where each ends, then their bytes
 //!  key        what all this belongs to
+//!  origin     identity of the file without names for some of these addresses
 //! ```
 //!
 //! Numbers are little-endian. Everything is checked once, when it is opened; nothing is believed that
@@ -25,9 +26,9 @@ use crate::symbol::InternedNames;
 use crate::{Frame, Line, Symbol};
 
 /// The last byte is the version: another one is another format, or names are written otherwise.
-const MAGIC: [u8; 8] = *b"pmusym\0\x04";
-/// Magic, checksum, seven numbers.
-const HEADER: usize = 8 + 4 + 7 * 4;
+const MAGIC: [u8; 8] = *b"pmusym\0\x05";
+/// Magic, checksum, eight numbers.
+const HEADER: usize = 8 + 4 + 8 * 4;
 /// Addresses behind the last one among which the next is looked for first.
 const NEAR: usize = 8;
 /// Numbers of a frame.
@@ -46,14 +47,16 @@ pub(crate) struct Stored {
     absent: Range<usize>,
     ends: Range<usize>,
     texts: Range<usize>,
+    origin: Range<usize>,
 }
 
-/// Writes symbols; `addresses` ascend, and those without a symbol are remembered as such. `None` if
-/// there is more than the format can count, or a path that is no text.
+/// Writes symbols; `addresses` ascend, and those without a symbol are remembered as such, for the file `origin`. `None`
+/// if there is more than the format can count, or a path that is no text.
 pub(crate) fn encode<'a>(
     key: &[u8],
     symbols: impl Iterator<Item = (u64, Option<&'a Symbol>)>,
     absent: &[PathBuf],
+    origin: &[u8],
 ) -> Option<Vec<u8>> {
     let mut texts = Texts::default();
     let mut chains: FxHashMap<Vec<u32>, u32> = FxHashMap::default();
@@ -83,6 +86,7 @@ pub(crate) fn encode<'a>(
         absent.len(),
         texts.ends.len(),
         texts.bytes.len(),
+        origin.len(),
     ];
     let mut bytes = Vec::from(MAGIC);
     bytes.extend([0; 4]);
@@ -95,6 +99,7 @@ pub(crate) fn encode<'a>(
     }
     bytes.extend(&texts.bytes);
     bytes.extend(key);
+    bytes.extend(origin);
     let checksum = crc32fast::hash(&bytes[12..]);
     bytes[8..12].copy_from_slice(&checksum.to_le_bytes());
     Some(bytes)
@@ -166,10 +171,11 @@ impl Stored {
         let ends = part(words(count(5)?))?;
         let texts = part(Some(count(6)?))?;
         let own_key = part(Some(count(0)?))?;
+        let origin = part(Some(count(7)?))?;
         if at != bytes.len() || bytes.get(own_key)? != key {
             return None;
         }
-        let stored = Self { bytes, addresses, which, chains, frames, absent, ends, texts };
+        let stored = Self { bytes, addresses, which, chains, frames, absent, ends, texts, origin };
         stored.fits().then_some(stored)
     }
 
@@ -230,6 +236,11 @@ impl Stored {
     /// Files that would be better than those the symbols are from, were they there.
     pub(crate) fn absent(&self) -> impl Iterator<Item = PathBuf> + '_ {
         numbers(&self.bytes[self.absent.clone()]).map(|number| PathBuf::from(self.text(number)))
+    }
+
+    /// Identity of the file that has no names for the addresses without a symbol; empty if it is not known.
+    pub(crate) fn origin(&self) -> &[u8] {
+        self.bytes.get(self.origin.clone()).unwrap_or_default()
     }
 
     /// A reader of single addresses.
@@ -364,7 +375,7 @@ mod tests {
 
     fn written(symbols: &Symbols, absent: &[PathBuf]) -> Vec<u8> {
         let all = symbols.iter().map(|(address, symbol)| (*address, symbol.as_ref()));
-        encode(b"key", all, absent).unwrap()
+        encode(b"key", all, absent, b"origin").unwrap()
     }
 
     proptest! {

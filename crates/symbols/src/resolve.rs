@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use pmuscope_machine::Machine;
 use rustc_hash::FxHashMap;
 
-use crate::cache::{CacheKey, SymbolCache};
+use crate::cache::{CacheKey, SymbolCache, identity};
 use crate::codec::Stored;
 use crate::demangle::Demangler;
 use crate::dwarf::{DebugInfo, Places};
@@ -50,6 +50,8 @@ struct Keep {
     within: Option<Range<u64>>,
     /// The file, if it is known by its path only.
     path: Option<PathBuf>,
+    /// Identity of the file at the recorded path; empty if there is none.
+    origin: Vec<u8>,
 }
 
 /// What all requests share.
@@ -209,21 +211,22 @@ impl ResolveContext<'_> {
                     (Some(id), _) => cache.of_file(id),
                     (None, path) => cache.of_path(path?),
                 });
-                let mut answer = self.through_cache(addresses, key, |addresses| {
-                    let reading = |path: &&Path| {
-                        file::of_file(&self.locator, *options, path, build_id, addresses)
-                    };
-                    let mut tries = group.paths.iter().map(reading);
-                    let first = tries.next().unwrap_or(Err(State::FileMissing));
-                    let found = first.or_else(|state| tries.find_map(Result::ok).ok_or(state));
-                    let found = match (found, build_id) {
-                        (Err(state), Some(id)) if debug_files_alone => {
-                            file::of_debug_file(&self.locator, *options, id, addresses, state)
-                        }
-                        (found, _) => found,
-                    };
-                    Ok((found?, None))
-                });
+                let mut answer =
+                    self.through_cache(addresses, key, self.origin(group), |addresses| {
+                        let reading = |path: &&Path| {
+                            file::of_file(&self.locator, *options, path, build_id, addresses)
+                        };
+                        let mut tries = group.paths.iter().map(reading);
+                        let first = tries.next().unwrap_or(Err(State::FileMissing));
+                        let found = first.or_else(|state| tries.find_map(Result::ok).ok_or(state));
+                        let found = match (found, build_id) {
+                            (Err(state), Some(id)) if debug_files_alone => {
+                                file::of_debug_file(&self.locator, *options, id, addresses, state)
+                            }
+                            (found, _) => found,
+                        };
+                        Ok((found?, None))
+                    });
                 if let Some(keep) = &mut answer.keep {
                     keep.path = path.map(Path::to_path_buf);
                 }
@@ -233,7 +236,7 @@ impl ResolveContext<'_> {
                 let key = self.cache.as_ref().zip(self.kernel());
                 let key = key.and_then(|(cache, (id, boot))| cache.of_kernel(id, boot));
                 let id = self.kernel().map(|(id, _)| id);
-                self.through_cache(addresses, key, |addresses| {
+                self.through_cache(addresses, key, Vec::new(), |addresses| {
                     let kernel = kernel::of_running(&self.locator, *options, id, addresses)?;
                     // Without knowing where the kernel's own text is, nothing is kept.
                     Ok((kernel.found, Some(kernel.image.unwrap_or(0..0))))
@@ -257,24 +260,43 @@ impl ResolveContext<'_> {
         self.kernel.get_or_init(ask).as_ref()
     }
 
-    /// Asks the cache first, then `resolve` for what it does not know.
+    /// Identity of the first of a module's files that is there; empty if none is.
+    fn origin(&self, group: &ModuleRequests<'_>) -> Vec<u8> {
+        let symfs = self.symbolizer.sources.symfs.as_deref();
+        let at = |path: &&Path| match symfs {
+            Some(root) => root.join(path.strip_prefix("/").unwrap_or(path)).metadata(),
+            None => path.metadata(),
+        };
+        let file = group.paths.iter().find_map(|path| at(path).ok());
+        file.as_ref().map(identity).unwrap_or_default()
+    }
+
+    /// Asks the cache first, then `resolve` for what it does not know. An address that had no name in another file than
+    /// `origin` is asked for again.
     fn through_cache<'a>(
         &self,
         addresses: Cow<'a, [u64]>,
         key: Option<CacheKey>,
+        origin: Vec<u8>,
         resolve: impl FnOnce(&[u64]) -> Result<(FromTables, Option<Range<u64>>), State>,
     ) -> PendingGroup<'a> {
         let stored = self.cache.as_ref().zip(key.as_ref()).and_then(|(cache, key)| cache.load(key));
         let mut answer = PendingGroup::empty(addresses);
         let mut missing: Vec<u32> = (0..answer.addresses.len() as u32).collect();
+        let mut is_any_new = stored.is_none();
         if let Some(stored) = &stored {
+            let is_same_file = origin.is_empty() || origin == stored.origin();
             let mut reader = stored.reader();
             missing.retain(|&index| match reader.get(answer.addresses[index as usize]) {
                 Some(symbol) => {
+                    let is_known = symbol.is_some() || is_same_file;
                     answer.symbols[index as usize] = symbol;
-                    false
+                    !is_known
                 }
-                None => true,
+                None => {
+                    is_any_new = true;
+                    true
+                }
             });
         }
         if missing.is_empty() {
@@ -283,7 +305,8 @@ impl ResolveContext<'_> {
         let wanted: Vec<u64> =
             missing.iter().map(|&index| answer.addresses[index as usize]).collect();
         match resolve(&wanted) {
-            Err(state) => answer.failed = Some(state),
+            // Of what was known to have no name it still is not known.
+            Err(state) => answer.failed = Some(state).filter(|_| is_any_new),
             Ok((found, within)) => {
                 for (&index, symbol) in missing.iter().zip(shared(found.symbols)) {
                     answer.symbols[index as usize] = symbol;
@@ -300,7 +323,7 @@ impl ResolveContext<'_> {
                 answer.file = Some(found.file).filter(|file| !file.as_os_str().is_empty());
                 answer.keep = key.map(|key| {
                     let absent = found.absent;
-                    Keep { key, absent, stored, within, path: None }
+                    Keep { key, absent, stored, within, path: None, origin }
                 });
             }
         }
@@ -342,14 +365,16 @@ impl<'a> PendingGroup<'a> {
             return;
         }
         let Some(stored) = &keep.stored else {
-            cache.store(&keep.key, new(), &keep.absent);
+            cache.store(&keep.key, new(), &keep.absent, &keep.origin);
             return;
         };
         let mut reader = stored.reader();
+        let is_same_file = keep.origin == stored.origin();
         let old: Vec<(u64, Option<Arc<Symbol>>)> = stored
             .addresses()
             .filter(|address| self.addresses.binary_search(address).is_err())
             .map(|address| (address, reader.get(address).flatten()))
+            .filter(|(_, symbol)| symbol.is_some() || is_same_file)
             .collect();
         let mut all: Vec<(u64, Option<&Symbol>)> = old
             .iter()
@@ -357,8 +382,8 @@ impl<'a> PendingGroup<'a> {
             .chain(new())
             .collect();
         all.sort_unstable_by_key(|(address, _)| *address);
-        if cache.store(&keep.key, all.into_iter(), &keep.absent).is_none() {
-            cache.store(&keep.key, new(), &keep.absent);
+        if cache.store(&keep.key, all.into_iter(), &keep.absent, &keep.origin).is_none() {
+            cache.store(&keep.key, new(), &keep.absent, &keep.origin);
         }
     }
 

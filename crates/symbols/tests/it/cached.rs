@@ -90,6 +90,37 @@ fn a_debug_file_that_is_installed_later_is_used() {
     assert_eq!(found.symbols[0].as_ref().unwrap().inlined.len(), 2);
 }
 
+/// Stripping keeps the build ID, so the cache knows both files under one.
+#[test]
+fn a_stripped_file_hides_no_names_of_the_whole_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(program) = compile(dir.path(), "program", &[]) else { return };
+    let Some(outer) = file_offset(&program, "outer") else { return };
+    let Some(main) = file_offset(&program, "main") else { return };
+    let id = read_build_id(&program).unwrap().unwrap();
+    let (whole, stripped) = (dir.path().join("whole"), dir.path().join("stripped"));
+    fs::copy(&program, &whole).unwrap();
+    if !tool("strip", &[program.as_ref()]) {
+        return;
+    }
+    fs::copy(&program, &stripped).unwrap();
+    let sources = sources(dir.path());
+    let named = |addresses: &[u64]| -> Vec<bool> {
+        let resolved = reading(&sources, &program, &id, addresses);
+        resolved.symbols.iter().map(Option::is_some).collect()
+    };
+    assert_eq!(named(&[outer, main]), [false, false]);
+    fs::rename(&whole, &program).unwrap();
+    assert_eq!(named(&[outer]), [true]);
+    // Names stay, as the code is the same; what is not known yet is asked of the stripped file again.
+    fs::rename(&stripped, &program).unwrap();
+    assert_eq!(named(&[outer, main]), [true, false]);
+    fs::remove_file(&program).unwrap();
+    let resolved = reading(&sources, &program, &id, &[outer, main]);
+    assert_eq!(resolved.symbols[0].as_ref().unwrap().name, "outer".into());
+    assert_eq!((resolved.symbols[1].as_ref(), resolved.state), (None, State::Found));
+}
+
 #[test]
 fn damaged_and_foreign_cache_files_are_written_anew() {
     let dir = tempfile::tempdir().unwrap();
