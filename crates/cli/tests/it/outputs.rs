@@ -322,6 +322,11 @@ fn full_a_page_sorts_filters_zooms_and_searches_without_any_network() {
 /// A telephone shows the name of a function above its numbers, with their heads; a desk the flame graph at once.
 fn screens(browser: &Browser) {
     browser.show_as(400, "dark");
+    // A DSO with a name that is wider than the screen, as any program on the machine may have.
+    browser.run(
+        "const dso = [...document.querySelector('table.functions tbody tr:not([hidden])').cells].at(-2);
+         dso.textContent = 'a-long-name-'.repeat(20)",
+    );
     let row = browser.run(
         "const row = document.querySelector('table.functions tbody tr:not([hidden])');
          const [name, number] = ['td.name', 'td.num'].map((cell) => row.querySelector(cell));
