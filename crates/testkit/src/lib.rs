@@ -22,26 +22,18 @@ pub mod wait_file;
 
 use std::process::Command;
 
-/// `perf ARGUMENTS…`, again where its recorder aborted. Where another recording on the machine asks the kernel for build ids
-/// in mappings, those of perf's own recording have the mark of such a mapping, too, and perf 6.1 dies of that at its end.
-/// Tests record side by side.
-const PERF: &str = "for try in 1 2 3 4 5 6 7 8 9 10; do
-    perf \"$@\"
-    status=$?
-    [ $status = 134 ] && [ \"$1\" = record ] || break
-done
-exit $status";
-
 /// Stock perf. As root it mounts tracefs where nobody has, and leaves it: here it does so in a mount namespace
 /// of its own, so that no other test finds a machine that perf has prepared.
+///
+/// Tests record side by side: `perf record` takes `-B` here. Where another recording asks the kernel for build ids in
+/// mappings, those of perf's own have the mark of such a mapping, too, and perf 6.1 aborts over it without that flag.
 #[must_use]
 pub fn perf() -> Command {
-    let mut command = Command::new("sh");
-    if need::root().is_none() && need::mount_namespaces().is_none() {
-        command = Command::new("unshare");
-        command.args(["--mount", "sh"]);
+    if need::root().is_some() || need::mount_namespaces().is_some() {
+        return Command::new("perf");
     }
-    command.args(["-c", PERF, "perf"]);
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "perf"]);
     command
 }
 

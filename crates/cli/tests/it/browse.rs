@@ -540,7 +540,7 @@ fn a_recording_of_perf_is_looked_around_in() {
     skip_unless!(need_terminal());
     skip_unless!(need_perf_record(true));
     let scratch = Scratch::new();
-    let args = ["record", "-q", "-g", "-e", "cpu-clock", "-o", "perf.data", "--"];
+    let args = ["record", "-q", "-B", "-N", "-g", "-e", "cpu-clock", "-o", "perf.data", "--"];
     scratch.run("perf", args.iter().chain(&busy("0.5"))).exits(0);
     browse(
         &scratch,
