@@ -95,7 +95,9 @@ site: need-site
 screenshots: need-screenshots build
 	@scripts/screenshots $(target)/release/pmuscope $(target)/demo
 
+# A test makes packages without the network, and their notices take the manifests of all crates.
 test: need-test
+	@cargo fetch --locked --quiet
 	@scripts/test --kernels x86_64=6.1 $(beyond:%=--exclude=pmuscope-%)
 
 # What depends on rights, without any.
