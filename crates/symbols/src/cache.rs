@@ -152,8 +152,7 @@ impl SymbolCache {
     }
 }
 
-/// Device, inode, size, and times of the last change, which nobody can set back all: what tells a file from the one that
-/// was there before.
+/// Identity of a file: device, inode, size, and times of the last change, 8 bytes each. A replaced file has another one.
 pub(crate) fn identity(file: &fs::Metadata) -> Vec<u8> {
     let numbers = [file.dev(), file.ino(), file.len()].map(u64::to_le_bytes);
     let times = [file.mtime(), file.mtime_nsec(), file.ctime(), file.ctime_nsec()];

@@ -42,12 +42,12 @@ pub type Step = (u64, (u32, u32), What);
 pub enum What {
     /// It leaves with this stack of the kernel, the innermost function first.
     Leaves(&'static [&'static str]),
-    /// It is switched out.
+    /// Context switch away from the thread.
     Out {
         /// Whether it was still runnable.
         preempted: bool,
     },
-    /// It is switched in.
+    /// Context switch to the thread.
     In,
     /// It wakes a thread, from these functions.
     Wakes {
@@ -58,9 +58,9 @@ pub enum What {
         /// Kernel stack of the wakeup, the innermost function first.
         from: &'static [&'static str],
     },
-    /// It is created.
+    /// Creation of the thread.
     Begins,
-    /// It exits.
+    /// Exit of the thread.
     Ends,
     /// So many records were lost on the CPU of that thread until now.
     Lost(u64),

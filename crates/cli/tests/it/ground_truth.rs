@@ -158,7 +158,7 @@ fn windows_of_several_processes_are_as_asked() {
 }
 
 #[test]
-fn full_windows_of_several_processes_are_as_asked_for_half_a_minute() {
+fn full_windows_of_several_processes_for_half_a_minute() {
     skip_unless!(need_full());
     skip_unless!(need_pmu_guest());
     several_processes_for(30);

@@ -56,7 +56,7 @@ fn printed(form: Form, fields: &str) -> String {
     printed_on(Some(3), form, fields)
 }
 
-/// The same on a CPU, or where none was recorded.
+/// Lines as of [`printed`], with a CPU or without one.
 fn printed_on(cpu: Option<u32>, form: Form, fields: &str) -> String {
     let (present, mut locator) = (present(), Locator::default());
     let events = [event()];
