@@ -95,9 +95,7 @@ site: need-site
 screenshots: need-screenshots build
 	@scripts/screenshots $(target)/release/pmuscope $(target)/demo
 
-# A test makes packages without the network, and their notices take the manifests of all crates.
 test: need-test
-	@cargo fetch --locked --quiet
 	@scripts/test --kernels x86_64=6.1 $(beyond:%=--exclude=pmuscope-%)
 
 # What depends on rights, without any.
@@ -153,8 +151,10 @@ need-packages: need-guest-aarch64
 	@scripts/need dpkg=dpkg-deb xz-utils=xz binutils=strip python3=python3 tar=tar
 	@rustup target list --installed | grep -q x86_64-unknown-linux-musl || rustup target add x86_64-unknown-linux-musl
 
-# Tests compare with perf and man where they are installed, run guests, and programs in Python.
+# Tests compare with perf and man where they are installed, run guests, and programs in Python. One makes packages without
+# the network, whose notices take the manifests of all crates.
 need-test: need-build
+	@cargo fetch --locked --quiet
 	@scripts/need bash=bash xz-utils=xz python3=python3
 	@scripts/need --optional linux-perf=perf man-db=man mandoc=mandoc g++=g++ qemu-system-x86=qemu-system-x86_64 \
 		libc6-dbg=/usr/share/doc/libc6-dbg gdb=gdb python3-dbg=python3-dbg zsh=zsh fish=fish faketime=faketime
