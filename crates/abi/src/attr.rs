@@ -2,7 +2,7 @@
 
 use bitflags::bitflags;
 
-use crate::consts::{ATTR_SIZE_VER0, ATTR_SIZE_VER8};
+use crate::consts::{ATTR_SIZE_VER0, ATTR_SIZE_VER8, ATTR_SIZE_VER9};
 
 bitflags! {
     /// `sample_type`: which fields a sample has.
@@ -155,6 +155,10 @@ bitflags! {
         const REMOVE_ON_EXEC = 1 << 36;
         /// Synchronous SIGTRAP on overflow.
         const SIGTRAP = 1 << 37;
+        /// Unwind the program's part of callchains when the task returns to the program.
+        const DEFER_CALLCHAIN = 1 << 38;
+        /// Write records of these parts.
+        const DEFER_OUTPUT = 1 << 39;
         /// Bits this version does not know are kept.
         const _ = !0;
     }
@@ -251,6 +255,8 @@ pub struct Attr {
     pub sig_data: u64,
     /// Fourth configuration word (Linux 6.3).
     pub config3: u64,
+    /// Fifth configuration word (Linux 6.18).
+    pub config4: u64,
 }
 
 /// Why bytes are not a `perf_event_attr`.
@@ -263,13 +269,15 @@ pub enum AttrError {
 }
 
 impl Attr {
-    /// The bytes the kernel and `perf.data` want, `size` field included; always [`ATTR_SIZE_VER8`] long.
+    /// The bytes the kernel and `perf.data` want, `size` field included; always [`ATTR_SIZE_VER9`] long. The field says
+    /// [`ATTR_SIZE_VER8`] where `config4` is not set.
     #[must_use]
-    pub fn to_bytes(&self) -> [u8; ATTR_SIZE_VER8] {
-        let mut out = [0_u8; ATTR_SIZE_VER8];
+    pub fn to_bytes(&self) -> [u8; ATTR_SIZE_VER9] {
+        let mut out = [0_u8; ATTR_SIZE_VER9];
+        let size = self.smallest_size().max(ATTR_SIZE_VER8);
         let mut put = |at: usize, bytes: &[u8]| out[at..at + bytes.len()].copy_from_slice(bytes);
         put(0, &self.event_type.to_ne_bytes());
-        put(4, &(ATTR_SIZE_VER8 as u32).to_ne_bytes());
+        put(4, &(size as u32).to_ne_bytes());
         put(8, &self.config.to_ne_bytes());
         put(16, &self.sample.to_ne_bytes());
         put(24, &self.sample_type.bits().to_ne_bytes());
@@ -289,11 +297,12 @@ impl Attr {
         put(112, &self.aux_sample_size.to_ne_bytes());
         put(120, &self.sig_data.to_ne_bytes());
         put(128, &self.config3.to_ne_bytes());
+        put(136, &self.config4.to_ne_bytes());
         out
     }
 
     /// Reads an attribute of any published size in native byte order; what is missing is zero, what
-    /// is beyond [`ATTR_SIZE_VER8`] is ignored.
+    /// is beyond [`ATTR_SIZE_VER9`] is ignored.
     ///
     /// # Errors
     /// [`AttrError::TooShort`] below 64 bytes.
@@ -301,8 +310,8 @@ impl Attr {
         if bytes.len() < ATTR_SIZE_VER0 {
             return Err(AttrError::TooShort(bytes.len()));
         }
-        let mut full = [0_u8; ATTR_SIZE_VER8];
-        let known = bytes.len().min(ATTR_SIZE_VER8);
+        let mut full = [0_u8; ATTR_SIZE_VER9];
+        let known = bytes.len().min(ATTR_SIZE_VER9);
         full[..known].copy_from_slice(&bytes[..known]);
         let u16_at = |at: usize| u16::from_ne_bytes([full[at], full[at + 1]]);
         let u32_at = |at: usize| u32::from(u16_at(at)) | u32::from(u16_at(at + 2)) << 16;
@@ -330,6 +339,7 @@ impl Attr {
             aux_sample_size: u32_at(112),
             sig_data: u64_at(120),
             config3: u64_at(128),
+            config4: u64_at(136),
         })
     }
 
@@ -339,6 +349,7 @@ impl Attr {
     #[must_use]
     pub fn smallest_size(&self) -> usize {
         match self {
+            Self { config4: 1.., .. } => ATTR_SIZE_VER9,
             Self { config3: 1.., .. } => ATTR_SIZE_VER8,
             Self { sig_data: 1.., .. } => 128,
             Self { aux_sample_size: 1.., .. } => 120,
@@ -350,7 +361,7 @@ impl Attr {
     /// in its size field.
     #[must_use]
     pub fn to_sized_bytes(&self, size: usize) -> Vec<u8> {
-        debug_assert!(size >= self.smallest_size() && size <= ATTR_SIZE_VER8);
+        debug_assert!(size >= self.smallest_size() && size <= ATTR_SIZE_VER9);
         let mut bytes = self.to_bytes().to_vec();
         bytes.truncate(size);
         bytes[4..8].copy_from_slice(&(size as u32).to_ne_bytes());
@@ -383,7 +394,7 @@ mod tests {
             ..Attr::default()
         };
         let b = attr.to_bytes();
-        assert_eq!(b.len(), 136);
+        assert_eq!(b.len(), 144);
         assert_eq!(b[0], 1);
         assert_eq!(b[4], 136);
         assert_eq!(b[8], 2);
@@ -392,6 +403,8 @@ mod tests {
         assert_eq!(b[92], 1);
         assert_eq!(b[108], 127);
         assert_eq!(b[128], 9);
+        let b = Attr { config4: 11, ..attr }.to_bytes();
+        assert_eq!((b[4], b[128], b[136]), (144, 9, 11));
     }
 
     #[test]
@@ -410,6 +423,7 @@ mod tests {
         assert_eq!((bytes.len(), bytes[4]), (112, 112));
         assert_eq!(Attr::from_bytes(&bytes).unwrap(), plain);
         assert_eq!(Attr { config3: 1, ..plain.clone() }.smallest_size(), 136);
+        assert_eq!(Attr { config4: 1, ..plain.clone() }.smallest_size(), 144);
         assert_eq!(Attr { sig_data: 1, ..plain }.smallest_size(), 128);
     }
 

@@ -4,8 +4,10 @@ use bitflags::bitflags;
 
 /// Size in bytes of `perf_event_attr` as first published; the smallest size a file may declare.
 pub const ATTR_SIZE_VER0: usize = 64;
-/// Size in bytes of `perf_event_attr` up to `config3` (Linux 6.3); the size we write.
+/// Size in bytes of `perf_event_attr` up to `config3` (Linux 6.3); the size we write where `config4` is not set.
 pub const ATTR_SIZE_VER8: usize = 136;
+/// Size in bytes of `perf_event_attr` up to `config4` (Linux 6.18).
+pub const ATTR_SIZE_VER9: usize = 144;
 
 bitflags! {
     /// `flags` of `perf_event_open(2)`.

@@ -16,8 +16,8 @@ pub mod record;
 
 pub use attr::{Attr, AttrError, AttrFlags, BranchSampleType, ReadFormat, SampleType};
 pub use consts::{
-    ATTR_SIZE_VER0, ATTR_SIZE_VER8, OpenFlags, breakpoint, event_type, hardware, ioctl, mmap_page,
-    software,
+    ATTR_SIZE_VER0, ATTR_SIZE_VER8, ATTR_SIZE_VER9, OpenFlags, breakpoint, event_type, hardware,
+    ioctl, mmap_page, software,
 };
 
 /// The program of README.md.

@@ -5,14 +5,14 @@ use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-use pmuscope_abi::{ATTR_SIZE_VER8, OpenFlags, mmap_page};
+use pmuscope_abi::{ATTR_SIZE_VER9, OpenFlags, mmap_page};
 
 /// The attribute, aligned as the kernel's structure is.
 #[repr(C, align(8))]
-struct AlignedAttr([u8; ATTR_SIZE_VER8]);
+struct AlignedAttr([u8; ATTR_SIZE_VER9]);
 
 pub(crate) fn perf_event_open(
-    attr: &[u8; ATTR_SIZE_VER8],
+    attr: &[u8; ATTR_SIZE_VER9],
     pid: i32,
     cpu: i32,
     group: Option<BorrowedFd<'_>>,

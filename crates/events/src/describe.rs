@@ -11,7 +11,7 @@ const PRECISE_BIT: AttrFlags = AttrFlags::MMAP_DATA;
 pub fn describe(attr: &Attr) -> Vec<(String, String)> {
     let mut fields = FieldText(Vec::new());
     fields.number("type", attr.event_type.into());
-    fields.number("size", ATTR_SIZE_VER8 as u64);
+    fields.number("size", attr.smallest_size().max(ATTR_SIZE_VER8) as u64);
     fields.hex("config", attr.config);
     fields.number("{ sample_period, sample_freq }", attr.sample);
     let sample_type = attr.sample_type;
@@ -51,6 +51,7 @@ pub fn describe(attr: &Attr) -> Vec<(String, String)> {
     fields.number("aux_sample_size", attr.aux_sample_size.into());
     fields.number("sig_data", attr.sig_data);
     fields.hex("config3", attr.config3);
+    fields.hex("config4", attr.config4);
     fields.0
 }
 

@@ -11,6 +11,8 @@ pub enum Word {
     Config2,
     /// `config3` (Linux 6.3).
     Config3,
+    /// `config4` (Linux 6.18).
+    Config4,
 }
 
 impl Word {
@@ -20,6 +22,7 @@ impl Word {
             "config1" => Self::Config1,
             "config2" => Self::Config2,
             "config3" => Self::Config3,
+            "config4" => Self::Config4,
             _ => return None,
         })
     }
@@ -108,6 +111,7 @@ mod tests {
         assert_eq!(Format::parse("config:23").unwrap().pack(1, 1), Some(1 << 23 | 1));
         assert_eq!(Format::parse("config1:0-63").unwrap().pack(7, u64::MAX), Some(u64::MAX));
         assert_eq!(Format::parse("config3:63").unwrap().word, Word::Config3);
+        assert_eq!(Format::parse("config4:0-31").unwrap().word, Word::Config4);
     }
 
     #[test]

@@ -252,6 +252,7 @@ fn word_of(attr: &mut Attr, word: Word) -> &mut u64 {
         Word::Config1 => &mut attr.config1,
         Word::Config2 => &mut attr.config2,
         Word::Config3 => &mut attr.config3,
+        Word::Config4 => &mut attr.config4,
     }
 }
 
