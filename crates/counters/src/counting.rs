@@ -16,7 +16,7 @@ use pmuscope_machine::{Machine, Topology};
 use crate::error::CountersError;
 use crate::kernel::Kernel;
 use crate::limits::{ResourceNeed, raise_open_files};
-use crate::open::{EventRequest, OpenedEvent, Opener, describe_place, describe_scope};
+use crate::open::{EventRequest, OpenedEvent, Opener, describe_place, vanished};
 use crate::scope::{Scope, ThreadOrCpu};
 use crate::value::Value;
 
@@ -41,11 +41,11 @@ pub struct CountingSet {
 }
 
 impl CountingSet {
-    /// Opens `requests` for `scope`. Threads that end meanwhile are skipped, and so are threads and
-    /// CPUs on which a request does not count (see [`EventRequest::cpus`]).
+    /// Opens `requests` for `scope`. Threads that end and CPUs that go offline meanwhile are skipped, and
+    /// so are threads and CPUs on which a request does not count (see [`EventRequest::cpus`]).
     ///
     /// # Errors
-    /// [`CountersError`]; nothing stays open then. [`CountersError::Vanished`] if all threads ended.
+    /// [`CountersError`]; nothing stays open then. [`CountersError::Vanished`] if nothing is left.
     pub fn open(
         kernel: &dyn Kernel,
         machine: &Machine,
@@ -60,7 +60,7 @@ impl CountingSet {
         let opened = opener.open_all(topology, &places)?;
         let events: Vec<OpenedEvent> = opened.into_iter().flat_map(|place| place.events).collect();
         if events.is_empty() {
-            return Err(CountersError::Vanished(describe_scope(scope)));
+            return Err(CountersError::Vanished(vanished(scope)));
         }
         Ok(Self { requests, events })
     }

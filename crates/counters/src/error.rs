@@ -54,8 +54,9 @@ pub enum CountersError {
     /// The ring size is not a power of two of pages.
     #[error("invalid ring buffer size, {0} bytes: -m takes a power of two of at least one page")]
     RingSize(u64),
-    /// All observed threads were gone before they could be opened.
-    #[error("no thread left to observe: {0} ended before its events could be opened")]
+    /// All observed threads ended, or all CPUs went offline, before their events were open; with the
+    /// threads or CPUs and the reason.
+    #[error("nothing left to observe: {0} before its events could be opened")]
     Vanished(String),
     /// An ioctl or a read failed that should not fail.
     #[error("{call} on {event} {place}: {}", errno_name(.source))]

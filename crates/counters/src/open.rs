@@ -113,10 +113,10 @@ pub struct SamplingSet {
 }
 
 impl SamplingSet {
-    /// Opens `requests` for `scope`. Threads that end meanwhile are skipped.
+    /// Opens `requests` for `scope`. Threads that end and CPUs that go offline meanwhile are skipped.
     ///
     /// # Errors
-    /// [`CountersError`]; nothing stays open then.
+    /// [`CountersError`]; nothing stays open then. [`CountersError::Vanished`] if nothing is left.
     pub fn open(
         kernel: &dyn Kernel,
         machine: &Machine,
@@ -138,7 +138,7 @@ impl SamplingSet {
             Opener { kernel, scope, requests: &requests, paranoid: limits.perf_event_paranoid };
         let opened = opener.open_all(topology, &rings)?;
         if opened.iter().all(|ring| ring.events.is_empty()) {
-            return Err(CountersError::Vanished(describe_scope(scope)));
+            return Err(CountersError::Vanished(vanished(scope)));
         }
         let opened = by_direction(opened, &requests);
         let mapped = map_all(kernel, opened, budget, ring_size, options)?;
@@ -297,7 +297,8 @@ impl SamplingSet {
     /// has lost its events permanently, but not its buffer.
     ///
     /// # Errors
-    /// [`CountersError`]; [`CountersError::Vanished`] if there is no ring buffer for that CPU.
+    /// [`CountersError`]; [`CountersError::Vanished`] if there is no ring buffer for that CPU, or if it is
+    /// offline again.
     pub fn reopen(
         &self,
         kernel: &dyn Kernel,
@@ -307,10 +308,13 @@ impl SamplingSet {
         // Strobed recordings, the only ones that reopen, have no rings that are written backwards.
         let here = |opened: &&OpenedEvent| opened.cpu == Some(cpu);
         let Some(owner) = self.events.iter().find(here) else {
-            return Err(CountersError::Vanished(format!("CPU {cpu}")));
+            return Err(CountersError::Vanished(format!("CPU {cpu} went offline")));
         };
         let opener = Opener { kernel, scope, requests: &self.requests, paranoid: None };
         let opened = opener.open_ring(&[ThreadOrCpu { cpu: Some(cpu), tid: None }])?;
+        if opened.events.is_empty() {
+            return Err(CountersError::Vanished(format!("CPU {cpu} went offline")));
+        }
         for event in &opened.events {
             kernel
                 .redirect(event.fd(), owner.fd())
@@ -427,7 +431,8 @@ impl Opener<'_> {
         Ok(ring)
     }
 
-    /// Opens every request at one place. A thread that has ended leaves nothing behind.
+    /// Opens every request at one place. A thread that has ended and a CPU that went offline leave nothing
+    /// behind.
     fn open_place(
         &self,
         place: ThreadOrCpu,
@@ -459,7 +464,7 @@ impl Opener<'_> {
                         fd,
                     });
                 }
-                Err(error) if place.tid.is_some() && is_gone(&error) => {
+                Err(error) if self.is_gone(place, &error) => {
                     events.truncate(start);
                     return Ok(());
                 }
@@ -467,6 +472,26 @@ impl Opener<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Whether the thread has ended or the CPU gone offline since the scope was made. A PMU that lacks the
+    /// event can answer `ENODEV`, too, but a dummy event is refused by an offline CPU only
+    /// (`perf_event_open` in kernel/events/core.c).
+    fn is_gone(&self, place: ThreadOrCpu, error: &CountersError) -> bool {
+        let CountersError::Open { source, .. } = error else { return false };
+        match (source.raw_os_error(), place) {
+            (Some(libc::ESRCH), ThreadOrCpu { tid: Some(_), .. }) => true,
+            (Some(libc::ENODEV), ThreadOrCpu { cpu: Some(cpu), .. }) => {
+                let attr = Attr {
+                    event_type: event_type::SOFTWARE,
+                    config: software::DUMMY,
+                    ..Attr::default()
+                };
+                let opened = self.kernel.open(&attr, -1, cpu as i32, None, OpenFlags::FD_CLOEXEC);
+                matches!(opened, Err(error) if error.raw_os_error() == Some(libc::ENODEV))
+            }
+            _ => false,
+        }
     }
 
     fn open_one(
@@ -589,10 +614,6 @@ fn is_dummy(attr: &Attr) -> bool {
     attr.event_type == event_type::SOFTWARE && attr.config == software::DUMMY
 }
 
-fn is_gone(error: &CountersError) -> bool {
-    matches!(error, CountersError::Open { source, .. } if source.raw_os_error() == Some(libc::ESRCH))
-}
-
 /// Indices of rings, one list per node in ascending order of CPUs; rings bound to no CPU are one list.
 fn rings_by_node(topology: &Topology, rings: &[Vec<ThreadOrCpu>]) -> Vec<Vec<usize>> {
     let mut lists: std::collections::BTreeMap<Option<u32>, Vec<usize>> = Default::default();
@@ -680,13 +701,16 @@ pub(crate) fn describe_place(place: ThreadOrCpu) -> String {
     }
 }
 
-pub(crate) fn describe_scope(scope: &Scope) -> String {
+/// The reason of [`CountersError::Vanished`] for a whole scope: ended threads, or offline CPUs.
+pub(crate) fn vanished(scope: &Scope) -> String {
     match scope {
-        Scope::Cpus(cpus) => format!("CPUs {cpus}"),
-        Scope::Cgroup { path, .. } => format!("cgroup {path}"),
+        Scope::Cpus(cpus) => format!("each of CPUs {cpus} went offline"),
+        Scope::Cgroup { path, cpus, .. } => {
+            format!("each of CPUs {cpus}, for cgroup {path}, went offline")
+        }
         Scope::Tasks { tids, .. } | Scope::Threads(tids) => match tids.as_slice() {
-            [tid] => format!("thread {tid}"),
-            many => format!("each of {} threads", many.len()),
+            [tid] => format!("thread {tid} ended"),
+            many => format!("each of {} threads ended", many.len()),
         },
     }
 }

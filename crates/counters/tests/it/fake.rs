@@ -108,8 +108,38 @@ fn threads_that_ended_are_passed_over_and_none_left_is_an_error() {
     let error = open(&kernel, &tasks(&[11]), requests(), RingSize::AtMost(PAGE)).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "no thread left to observe: thread 11 ended before its events could be opened"
+        "nothing left to observe: thread 11 ended before its events could be opened"
     );
+}
+
+#[test]
+fn cpus_that_went_offline_are_passed_over() {
+    let offline = |kernel: FakeKernel, cpu| {
+        let refused = [0, 1, software::DUMMY];
+        refused.iter().fold(kernel, |kernel, &of| kernel.refusing(of, cpu, libc::ENODEV))
+    };
+    let requests = || vec![request(0, None), request(1, None)];
+    let scope = Scope::Cpus(cpus(3));
+    let kernel = offline(FakeKernel::default(), 1);
+    let set = open(&kernel, &scope, requests(), RingSize::AtMost(PAGE)).unwrap();
+    let places: Vec<_> = set.events().iter().map(|e| (e.cpu, e.ring)).collect();
+    assert_eq!(places, [(Some(0), 0), (Some(0), 0), (Some(2), 1), (Some(2), 1)]);
+    let all = (0..3).fold(FakeKernel::default(), offline);
+    let error = open(&all, &scope, requests(), RingSize::AtMost(PAGE)).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "nothing left to observe: each of CPUs 0-2 went offline before its events could be opened"
+    );
+}
+
+/// Some drivers answer `ENODEV` for an event that their PMU lacks.
+#[test]
+fn an_event_that_an_online_cpu_lacks_is_an_error() {
+    let kernel = FakeKernel::default().refusing(0, 1, libc::ENODEV);
+    let error =
+        open(&kernel, &Scope::Cpus(cpus(2)), vec![request(0, None)], RingSize::AtMost(PAGE))
+            .unwrap_err();
+    assert!(error.to_string().contains("event-0 on CPU 1: perf_event_open: ENODEV"), "{error}");
 }
 
 #[test]
