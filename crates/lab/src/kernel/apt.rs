@@ -30,13 +30,11 @@ pub(super) fn download(
     let mut refusal = String::new();
     for package in packages.iter().take(TRIES) {
         notice(&format!("downloading {package}"));
-        match apt.fetch(package) {
-            Ok(folder) => {
-                let kept = keep(cache, arch, package, &folder);
-                // What was unpacked is in the cache now, or of no use.
-                let _ = std::fs::remove_dir_all(&folder);
-                return kept;
-            }
+        let kept = apt.fetch(package, arch).map(|()| keep(cache, arch, package, &apt.scratch));
+        // What was unpacked is in the cache now, or of no use.
+        let _ = std::fs::remove_dir_all(&apt.scratch);
+        match kept {
+            Ok(kept) => return kept,
             Err(why) => refusal = why,
         }
     }
@@ -91,12 +89,22 @@ fn keep(cache: &Cache, arch: Arch, package: &str, folder: &Path) -> Result<Cache
         why: format!("the package has no {why}"),
     };
     let release = release(package, arch).ok_or_else(|| no("release in its name"))?;
-    let [image, config] =
-        ["vmlinuz", "config"].map(|name| folder.join(format!("boot/{name}-{release}")));
-    if !image.is_file() || !config.is_file() {
-        return Err(no("kernel with its configuration"));
+    let [image, config] = ["vmlinuz", "config"].map(|name| file_of(folder, name, release));
+    match (image, config) {
+        (Some(image), Some(config)) => cache.keep((arch, release), package, &image, &config),
+        _ => Err(no("kernel with its configuration")),
     }
-    cache.keep((arch, release), package, &image, &config)
+}
+
+/// The unpacked file `name` of a release: since Linux 7.2 packages have it beside the modules.
+fn file_of(folder: &Path, name: &str, release: &str) -> Option<PathBuf> {
+    let places = [format!("boot/{name}-{release}"), format!("usr/lib/modules/{release}/{name}")];
+    places.into_iter().map(|place| folder.join(place)).find(|path| path.is_file())
+}
+
+/// Packages that have the kernel and its configuration where that of the image has neither (Debian, since Linux 7.2).
+fn parts(release: &str) -> [String; 2] {
+    ["binary", "base"].map(|part| format!("linux-{part}-{release}"))
 }
 
 /// apt's programs with their options.
@@ -144,25 +152,33 @@ impl Apt {
         Ok(text.lines().map(str::to_owned).collect())
     }
 
-    /// Downloads and unpacks what is in `/boot` of a package. The folder it lies in.
-    fn fetch(&self, package: &str) -> Result<PathBuf, String> {
+    /// Downloads a package, and those of its parts where it has no kernel itself, and unpacks kernel and configuration.
+    fn fetch(&self, package: &str, arch: Arch) -> Result<(), String> {
+        let _ = std::fs::remove_dir_all(&self.scratch);
+        std::fs::create_dir_all(&self.scratch).map_err(|error| error.to_string())?;
+        self.fetch_one(package)?;
+        let release = release(package, arch).unwrap_or_default();
+        if file_of(&self.scratch, "vmlinuz", release).is_none() {
+            parts(release).iter().try_for_each(|part| self.fetch_one(part))?;
+        }
+        Ok(())
+    }
+
+    fn fetch_one(&self, package: &str) -> Result<(), String> {
         let fail = |error: LabError| error.to_string();
         let io = |error: std::io::Error| error.to_string();
         let folder = &self.scratch;
-        let _ = std::fs::remove_dir_all(folder);
-        std::fs::create_dir_all(folder).map_err(io)?;
         let mut download = self.command("apt-get");
         let output = download.args(["download", package]).current_dir(folder).output();
         let output = output.map_err(io)?;
         if !output.status.success() {
-            let _ = std::fs::remove_dir_all(folder);
             return Err(format!("cannot download {package}: {}", complaint(&output)));
         }
         let mut files = std::fs::read_dir(folder).map_err(io)?.flatten().map(|e| e.path());
         let file = files.find(|path| path.extension().is_some_and(|e| e == "deb"));
         let file = file.ok_or_else(|| format!("{package} was downloaded but is missing"))?;
         unpack(&file, folder).map_err(fail)?;
-        Ok(folder.clone())
+        std::fs::remove_file(&file).map_err(io)
     }
 
     fn run(&self, program: &str, arguments: &[&str]) -> Result<Output, LabError> {
@@ -197,6 +213,14 @@ fn own_options(cache: &Cache, arch: Arch) -> Result<Vec<String>, LabError> {
     Ok(options.into_iter().flat_map(|option| ["-o".to_owned(), option]).collect())
 }
 
+/// Where packages have a kernel and its configuration.
+const WANTED: [&str; 4] = [
+    "./boot/vmlinuz-*",
+    "./boot/config-*",
+    "./usr/lib/modules/*/vmlinuz",
+    "./usr/lib/modules/*/config",
+];
+
 /// Unpacks the kernel and its configuration; modules are most of a package and of no use here.
 fn unpack(package: &Path, folder: &Path) -> Result<(), LabError> {
     let mut reader = Command::new("dpkg-deb")
@@ -206,17 +230,17 @@ fn unpack(package: &Path, folder: &Path) -> Result<(), LabError> {
         .spawn()
         .map_err(|source| started("dpkg-deb", source))?;
     let mut command = Command::new("tar");
-    command.args(["-x", "--wildcards", "./boot/vmlinuz-*", "./boot/config-*"]).current_dir(folder);
+    // A package that has none of these is one of several: tar's complaint about that is of no use.
+    command.args(["-x", "--wildcards"]).args(WANTED).current_dir(folder).stderr(Stdio::null());
     if let Some(pipe) = reader.stdout.take() {
         command.stdin(pipe);
     }
-    let status = command.status().map_err(|source| started("tar", source))?;
+    command.status().map_err(|source| started("tar", source))?;
     let read = reader.wait().map_err(|source| started("dpkg-deb", source))?;
-    if status.success() && read.success() {
+    if read.success() {
         return Ok(());
     }
-    let error = std::io::Error::other(format!("dpkg-deb: {read}, tar: {status}"));
-    Err(LabError::file("unpack", package)(error))
+    Err(LabError::file("unpack", package)(std::io::Error::other(format!("dpkg-deb: {read}"))))
 }
 
 fn started(program: &str, source: std::io::Error) -> LabError {
@@ -240,6 +264,26 @@ fn complaint(output: &Output) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_kernel_is_found_in_boot_and_beside_its_modules() {
+        let folder = tempfile::tempdir().unwrap();
+        let put = |place: &str| {
+            let path = folder.path().join(place);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(&path, "").unwrap();
+            Some(path)
+        };
+        let found = |name| file_of(folder.path(), name, "7.2.13+deb14-cloud-amd64");
+        assert_eq!(found("vmlinuz"), None);
+        let beside = put("usr/lib/modules/7.2.13+deb14-cloud-amd64/vmlinuz");
+        assert_eq!(found("vmlinuz"), beside);
+        let in_boot = put("boot/vmlinuz-7.2.13+deb14-cloud-amd64");
+        assert_eq!((found("vmlinuz"), found("config")), (in_boot, None));
+        let release = release("linux-image-7.2.13+deb14-cloud-amd64", Arch::X86_64).unwrap();
+        let expected = ["binary", "base"].map(|part| format!("linux-{part}-{release}"));
+        assert_eq!(parts(release), expected);
+    }
 
     #[test]
     fn kernels_for_virtual_machines_come_first_and_newer_ones_before_older() {

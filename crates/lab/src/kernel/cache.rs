@@ -91,9 +91,24 @@ impl Cache {
         image: &Path,
         config: &Path,
     ) -> Result<Cached, LabError> {
-        let folder = self.folder_of(arch, release);
         let unfinished = self.folder.join(format!(".{}-{release}", std::process::id()));
-        std::fs::create_dir_all(&unfinished).map_err(LabError::cache(&self.folder))?;
+        let kept = self.keep_by((arch, release), package, (image, config), &unfinished);
+        if kept.is_err() {
+            // Nothing is left behind; if it cannot be removed, the reason that counts is the first.
+            let _ = std::fs::remove_dir_all(&unfinished);
+        }
+        kept
+    }
+
+    fn keep_by(
+        &self,
+        (arch, release): (Arch, &str),
+        package: &str,
+        (image, config): (&Path, &Path),
+        unfinished: &Path,
+    ) -> Result<Cached, LabError> {
+        let folder = self.folder_of(arch, release);
+        std::fs::create_dir_all(unfinished).map_err(LabError::cache(&self.folder))?;
         let put = |from: &Path, name: &str| {
             let to = unfinished.join(name);
             std::fs::copy(from, &to).map_err(LabError::file("write", &to))
@@ -108,9 +123,9 @@ impl Cache {
         std::fs::write(&path, text).map_err(LabError::file("write", &path))?;
         let parent = folder.parent().unwrap_or(&self.folder);
         std::fs::create_dir_all(parent).map_err(LabError::cache(parent))?;
-        if std::fs::rename(&unfinished, &folder).is_err() {
+        if std::fs::rename(unfinished, &folder).is_err() {
             // Someone else was faster.
-            std::fs::remove_dir_all(&unfinished).map_err(LabError::file("remove", &unfinished))?;
+            std::fs::remove_dir_all(unfinished).map_err(LabError::file("remove", unfinished))?;
         }
         self.read(arch, release)
             .ok_or_else(|| std::io::Error::other("it is missing after it was written"))
