@@ -80,6 +80,8 @@ counters! {
     promote_success = "pgpromote_success",
     /// Pages that were hot enough to be moved up.
     promote_candidate = "pgpromote_candidate",
+    /// Pages that were moved up without a check of how hot they are, as the faster tier had room (Linux 7.2).
+    promote_candidate_nrl = "pgpromote_candidate_nrl",
     /// Pages moved down to a slower tier by reclaim in the background.
     demote_kswapd = "pgdemote_kswapd",
     /// Pages moved down by a task that needed memory.
@@ -106,6 +108,12 @@ impl NumaCounters {
     /// Share of hint faults, 0 to 1, whose page was on the node that used it. `None` without any.
     pub fn local_share(&self) -> Option<f64> {
         share(self.hint_faults_local?, self.hint_faults?)
+    }
+
+    /// Pages that were to be moved up, with or without a check of how hot they are. `None` where neither is counted.
+    pub fn promotion_candidates(&self) -> Option<u64> {
+        let counts = [self.promote_candidate, self.promote_candidate_nrl];
+        counts.into_iter().flatten().reduce(u64::saturating_add)
     }
 
     /// Share of pages, 0 to 1, taken from the node of the CPU that asked. `None` without any.

@@ -275,7 +275,7 @@ fn counters(facts: &NumaFacts, style: &Style) -> String {
         &format!(
             "{} pages promoted of {} candidates · {} demoted by kswapd, {} by direct reclaim",
             count(counted.promote_success),
-            count(counted.promote_candidate),
+            count(counted.promotion_candidates()),
             count(counted.demote_kswapd),
             count(counted.demote_direct)
         ),

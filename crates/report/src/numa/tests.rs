@@ -77,7 +77,8 @@ fn tiered() -> TempDir {
                 "numa_pte_updates 1234567\nnuma_huge_pte_updates 12\nnuma_hint_faults 40000\n\
                  numa_hint_faults_local 22400\nnuma_pages_migrated 9000\npgmigrate_success 10000\n\
                  pgmigrate_fail 3\nthp_migration_success 7\nthp_migration_fail 0\n\
-                 thp_migration_split 1\npgpromote_success 800\npgpromote_candidate 900\n\
+                 thp_migration_split 1\npgpromote_success 800\npgpromote_candidate 0\n\
+                 pgpromote_candidate_nrl 900\n\
                  pgdemote_kswapd 70\npgdemote_direct 5\nnuma_hit 5000000\nnuma_miss 12\n\
                  numa_foreign 12\nnuma_interleave 300\nnuma_local 4990000\nnuma_other 10012",
             ),
