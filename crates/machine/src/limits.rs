@@ -4,6 +4,9 @@ use serde::{Serialize, Serializer};
 
 use crate::Machine;
 
+/// Configurations of distributions have some 300 KB.
+const CONFIG_BYTES: u64 = 4 << 20;
+
 /// Limits of the kernel and of this process; `None` where the kernel does not tell.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Limits {
@@ -20,8 +23,11 @@ pub struct Limits {
     /// `kernel.kptr_restrict`: 0 shows kernel addresses to CAP_SYSLOG, and to all while
     /// `perf_event_paranoid` is at most 1; 1 to CAP_SYSLOG; 2 to nobody.
     pub kptr_restrict: Option<u32>,
-    /// `kernel.nmi_watchdog`: whether it holds a hardware counter on every CPU.
+    /// `kernel.nmi_watchdog`: whether CPUs are checked for hard lockups.
     pub nmi_watchdog: Option<bool>,
+    /// Whether that takes a hardware counter on every CPU: not where CPUs check one another (Linux 6.5,
+    /// `CONFIG_HARDLOCKUP_DETECTOR_BUDDY`).
+    pub watchdog_uses_counter: Option<bool>,
     /// `kernel.io_uring_disabled` (Linux 6.6): 0 for all, 1 only for a group or CAP_SYS_ADMIN, 2 for nobody.
     pub io_uring_disabled: Option<u32>,
     /// `kernel.unprivileged_bpf_disabled`: 0 not, 1 for good, 2 until changed.
@@ -95,6 +101,7 @@ impl Machine {
     /// `/proc/sys/kernel/…` and `/proc/self/limits`.
     pub fn limits(&self) -> Limits {
         let rlimits = self.text("proc/self/limits").unwrap_or_default();
+        let nmi_watchdog = self.sysctl::<u32>("nmi_watchdog").map(|value| value != 0);
         Limits {
             perf_event_paranoid: self.sysctl("perf_event_paranoid"),
             perf_event_mlock_kb: self.sysctl("perf_event_mlock_kb"),
@@ -102,11 +109,26 @@ impl Machine {
             perf_cpu_time_max_percent: self.sysctl("perf_cpu_time_max_percent"),
             perf_event_max_stack: self.sysctl("perf_event_max_stack"),
             kptr_restrict: self.sysctl("kptr_restrict"),
-            nmi_watchdog: self.sysctl::<u32>("nmi_watchdog").map(|value| value != 0),
+            nmi_watchdog,
+            watchdog_uses_counter: nmi_watchdog.map(|is_on| is_on && !self.has_buddy_detector()),
             io_uring_disabled: self.sysctl("io_uring_disabled"),
             unprivileged_bpf_disabled: self.sysctl("unprivileged_bpf_disabled"),
             memlock: rlimit(&rlimits, "Max locked memory"),
             nofile: rlimit(&rlimits, "Max open files"),
+        }
+    }
+
+    /// Whether CPUs check one another for hard lockups: by the kernel's configuration where a package has put that, else by
+    /// a function that only such a kernel has (`kernel/watchdog_buddy.c`), which takes longer to find.
+    fn has_buddy_detector(&self) -> bool {
+        const OPTION: &str = "CONFIG_HARDLOCKUP_DETECTOR_BUDDY=y";
+        const FUNCTION: &str = "watchdog_buddy_check_hardlockup";
+        let release = self.text("proc/sys/kernel/osrelease").unwrap_or_default();
+        let files = [format!("boot/config-{release}"), format!("lib/modules/{release}/config")];
+        let config = files.iter().find_map(|file| self.bytes(file, CONFIG_BYTES).ok());
+        match config {
+            Some(config) => String::from_utf8_lossy(&config).lines().any(|line| line == OPTION),
+            None => self.has_kernel_function(FUNCTION),
         }
     }
 

@@ -101,7 +101,7 @@ pub(super) fn software_clock(facts: &Facts) -> Vec<CapabilityReason> {
 }
 
 pub(super) fn watchdog(facts: &Facts) -> Vec<CapabilityReason> {
-    if facts.limits.nmi_watchdog != Some(true) {
+    if facts.limits.watchdog_uses_counter != Some(true) {
         return vec![];
     }
     one(

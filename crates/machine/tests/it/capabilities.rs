@@ -365,7 +365,7 @@ fn small_limits_reduce_with_their_arithmetic() {
     facts.ring_budget =
         RingBudget { per_cpu_kib: Some(64), memlock_bytes: Some(0), ..facts.ring_budget };
     facts.limits.perf_event_max_sample_rate = Some(7_000);
-    facts.limits.nmi_watchdog = Some(true);
+    facts.limits.watchdog_uses_counter = Some(true);
     let all = verdict(&facts, "record -a");
     assert_eq!(effects(&all), ["ring buffers of only 32 KiB"]);
     assert_eq!(fixes(&all), ["sudo sysctl kernel.perf_event_mlock_kb=516"]);

@@ -47,11 +47,37 @@ fn limits_as_the_kernel_prints_them() {
     let limits = tree.machine().limits();
     assert_eq!(limits.perf_event_paranoid, Some(-1));
     assert_eq!(limits.perf_event_mlock_kb, Some(516));
-    assert_eq!(limits.nmi_watchdog, Some(true));
+    assert_eq!((limits.nmi_watchdog, limits.watchdog_uses_counter), (Some(true), Some(true)));
     assert_eq!(limits.io_uring_disabled, None);
     assert_eq!(limits.nofile, Some(Rlimit { soft: 1024, hard: 524_288 }));
     let unlimited = Rlimit::UNLIMITED;
     assert_eq!(limits.memlock, Some(Rlimit { soft: unlimited, hard: unlimited }));
+}
+
+#[test]
+fn a_watchdog_of_cpus_that_check_one_another_uses_no_counter() {
+    const NAME: &str = "watchdog_buddy_check_hardlockup";
+    let uses_counter = |files: &[(&str, &str)]| {
+        let tree = Tree::new();
+        tree.file("proc/sys/kernel/nmi_watchdog", "1\n");
+        tree.file("proc/sys/kernel/osrelease", "7.2.0-arm64\n");
+        for (path, text) in files {
+            tree.file(path, *text);
+        }
+        tree.machine().limits().watchdog_uses_counter
+    };
+    let buddy = "CONFIG_HARDLOCKUP_DETECTOR=y\nCONFIG_HARDLOCKUP_DETECTOR_BUDDY=y\n";
+    let perf =
+        "CONFIG_HAVE_HARDLOCKUP_DETECTOR_BUDDY=y\n# CONFIG_HARDLOCKUP_DETECTOR_BUDDY is not set\n";
+    for config in ["boot/config-7.2.0-arm64", "lib/modules/7.2.0-arm64/config"] {
+        assert_eq!(uses_counter(&[(config, buddy)]), Some(false), "{config}");
+        assert_eq!(uses_counter(&[(config, perf)]), Some(true), "{config}");
+    }
+    // Without the configuration, as in most guests.
+    let listed = format!("0000000000000000 T _text\n0000000000000000 T {NAME}\n");
+    assert_eq!(uses_counter(&[("proc/kallsyms", &listed)]), Some(false));
+    let other = format!("0000000000000000 T {NAME}_of_another\n0000000000000000 t x\t[{NAME}]\n");
+    assert_eq!(uses_counter(&[("proc/kallsyms", &other)]), Some(true));
 }
 
 fn rights(effective: &str, uid_map: &str) -> Rights {

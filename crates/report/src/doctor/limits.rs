@@ -39,10 +39,11 @@ pub(super) fn limits(facts: &Facts, style: &Style) -> String {
     section.line("kernel symbols", &kernel_symbols(facts));
     section.line(
         "NMI watchdog",
-        match limits.nmi_watchdog {
-            Some(true) => "on: uses one counter on every CPU",
-            Some(false) => "off",
-            None => "-",
+        match (limits.nmi_watchdog, limits.watchdog_uses_counter) {
+            (Some(true), Some(false)) => "on: CPUs check one another, no counter is used",
+            (Some(true), _) => "on: uses one counter on every CPU",
+            (Some(false), _) => "off",
+            (None, _) => "-",
         },
     );
     section.line("tracepoints", &tracepoints(facts));
