@@ -5,7 +5,10 @@ use std::sync::Arc;
 use cpp_demangle::DemangleOptions;
 use rustc_hash::FxHashMap;
 
+use crate::runtimes;
 use crate::symbol::InternedNames;
+
+mod cxx20;
 
 /// Longer names are not demangled: templates can blow them up without end.
 const LONGEST: usize = 64 << 10;
@@ -37,7 +40,8 @@ impl Demangler {
     pub(crate) fn function(&mut self, raw: &[u8]) -> FunctionName {
         let raw = String::from_utf8_lossy(raw);
         if !is_mangled(&raw) {
-            return FunctionName { name: self.names.intern(&raw), signature: None };
+            let name = readable(&raw).map_or(raw, Into::into);
+            return FunctionName { name: self.names.intern(&name), signature: None };
         }
         if let Some(known) = self.known.get(&*raw) {
             return known.clone();
@@ -88,7 +92,7 @@ fn is_mangled(raw: &str) -> bool {
 /// `None` if it is not mangled.
 fn readable(raw: &str) -> Option<String> {
     if !is_mangled(raw) {
-        return None;
+        return runtimes::readable(raw).filter(|_| raw.len() <= LONGEST);
     }
     // Rust's older form is C++'s with a hash at its end, so Rust comes first. `#` leaves the hash out.
     if let Ok(name) = rustc_demangle::try_demangle(raw) {
@@ -119,7 +123,11 @@ fn with_parameters(raw: &str) -> Option<String> {
 
 fn cplusplus(raw: &str, options: &DemangleOptions) -> Option<String> {
     if let Ok(symbol) = cpp_demangle::Symbol::new(raw) {
-        return symbol.demangle_with_options(options).ok();
+        let name = symbol.demangle_with_options(options).ok()?;
+        return Some(cxx20::literal_operators(&name).unwrap_or(name));
+    }
+    if let Some(name) = cxx20::demangle(raw, options) {
+        return Some(name);
     }
     let (rewritten, scoped) = scopes_as_casts(raw)?;
     let symbol = cpp_demangle::Symbol::new(rewritten).ok()?;
@@ -272,6 +280,8 @@ mod tests {
             "std::vector<int, std::allocator<int> >::size"
         );
         assert_eq!(&*name("_Z3foov.llvm.123"), "foo");
+        assert_eq!(&*name("LW;alpha(J)J"), "W.alpha(long)");
+        assert_eq!(&*name("camlW.$2b$25$2b_298"), "W.+%+_298");
         assert_eq!(&*name("main"), "main");
         assert_eq!(&*name("_Z"), "_Z");
         let (first, second) = (name("_Z3foov"), name("_Z3foov"));
