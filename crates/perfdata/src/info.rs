@@ -69,8 +69,31 @@ pub struct RecordingInfo {
     /// What was watched, for a recording of watchpoints.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub watch: Option<WatchInfo>,
+    /// Copies of files without build ID that were not at their paths any more when the recording ended, and of
+    /// descriptions of generated code in containers.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub kept_files: Vec<KeptFile>,
     /// Sentences a reader of the result should see (reduced features, fallbacks).
     pub notices: Vec<String>,
+}
+
+/// The copy of a file without build ID, or of a description of generated code.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct KeptFile {
+    /// Path as recorded. Foreign text.
+    pub path: String,
+    /// Major number of its device, as recorded.
+    pub major: u32,
+    /// Minor number of its device.
+    pub minor: u32,
+    /// Inode number, as recorded.
+    pub inode: u64,
+    /// Name of the copy in the folder of copies, without suffix.
+    pub copy: String,
+    /// Process whose code a perf map or jitdump describes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pid: Option<i32>,
 }
 
 /// The machine of the recording.
@@ -121,31 +144,56 @@ pub struct EventInfo {
     pub running_share: Option<f64>,
 }
 
-/// Time of a clock that has no samples; see [`EventInfo::unsampled`].
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct UnsampledClock {
-    /// Seconds the kernel counted.
-    pub counted_s: f64,
-    /// Seconds that the samples, including lost ones, stand for.
-    pub sampled_s: f64,
+/// Counts that no sample stands for; see [`EventInfo::unsampled`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UnsampledCount {
+    /// Whole periods that the kernel counted: samples that are due.
+    pub due: u64,
+    /// Samples, including lost ones.
+    pub sampled: u64,
+    /// Sample period, units of the event (a clock: nanoseconds).
+    pub period: u64,
+}
+
+impl UnsampledCount {
+    /// Part of the counts without samples, 0 to 1.
+    #[must_use]
+    pub fn share(&self) -> f64 {
+        1.0 - self.sampled as f64 / self.due as f64
+    }
+
+    /// Seconds of a clock: counted by the kernel, and represented by samples.
+    #[must_use]
+    pub fn seconds(&self) -> (f64, f64) {
+        let seconds = |periods: u64| periods as f64 * self.period as f64 / 1e9;
+        (seconds(self.due), seconds(self.sampled))
+    }
 }
 
 impl EventInfo {
-    /// How much time of a software timer has no samples, if that is more than the unfinished periods
-    /// of its descriptors explain. The kernel counts the time an event was active independently of
-    /// the timer that samples, so the samples must stand for what was counted.
+    /// Whether it is a software timer.
     #[must_use]
-    pub fn unsampled(&self) -> Option<UnsampledClock> {
+    pub fn is_clock(&self) -> bool {
+        self.origin == "software clock"
+    }
+
+    /// How much an event of a fixed period counted without samples, if that is more than the unfinished periods of its
+    /// descriptors explain: of a software timer, and of a hardware counter. The kernel counts independently of the
+    /// timer, or the interrupt of an overflow, that samples, so the samples must stand for what was counted.
+    #[must_use]
+    pub fn unsampled(&self) -> Option<UnsampledCount> {
         const MUCH: f64 = 0.02;
         const FEW: u64 = 20;
-        let is_clock = self.origin == "software clock";
-        let period = self.period.filter(|&period| is_clock && period > 0)?;
+        let samples_itself = self.is_clock() || ["hardware", "pmu"].contains(&&*self.origin);
+        let period = self.period.filter(|&period| samples_itself && period > 0)?;
         let due = self.counted? / period;
-        let there = self.samples.saturating_add(self.lost.unwrap_or(0));
-        let absent = due.saturating_sub(there);
-        let seconds = |periods: u64| periods as f64 * period as f64 / 1e9;
-        (absent >= FEW && absent as f64 >= MUCH * due as f64)
-            .then(|| UnsampledClock { counted_s: seconds(due), sampled_s: seconds(there) })
+        let sampled = self.samples.saturating_add(self.lost.unwrap_or(0));
+        let absent = due.saturating_sub(sampled);
+        (absent >= FEW && absent as f64 >= MUCH * due as f64).then_some(UnsampledCount {
+            due,
+            sampled,
+            period,
+        })
     }
 }
 
@@ -380,7 +428,19 @@ mod tests {
     #[test]
     fn time_of_a_clock_without_samples_is_told() {
         let told = clock(700, 100, 1_000_900_000).unsampled().unwrap();
-        assert_eq!((told.counted_s, told.sampled_s), (1.0, 0.8));
+        assert_eq!(told.seconds(), (1.0, 0.8));
+        assert!((told.share() - 0.2).abs() < 1e-9);
+    }
+
+    #[test]
+    fn counts_of_hardware_without_samples_are_reported() {
+        for origin in ["hardware", "pmu"] {
+            let event = EventInfo { origin: origin.into(), ..clock(113, 0, 216_500_000) };
+            let found = event.unsampled().unwrap();
+            assert_eq!((found.due, found.sampled), (216, 113), "{origin}");
+            let whole = EventInfo { samples: 215, ..event };
+            assert_eq!(whole.unsampled(), None);
+        }
     }
 
     #[test]
@@ -391,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn only_clocks_with_a_period_count_time() {
+    fn only_what_samples_by_itself_with_a_period_is_compared() {
         let page_faults = EventInfo { origin: "software".into(), ..clock(0, 0, 1_000_900_000) };
         assert_eq!(page_faults.unsampled(), None);
         let no_period = EventInfo { period: None, ..clock(0, 0, 1_000_900_000) };

@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 pub mod allocations;
+mod clock_data;
 pub mod info;
 mod info_file;
 mod memory_nodes;
@@ -18,6 +19,7 @@ pub mod strobe;
 pub mod watch;
 pub mod writer;
 
+pub use clock_data::ClockData;
 pub use info_file::read_info;
 pub use memory_nodes::MemoryNodes;
 

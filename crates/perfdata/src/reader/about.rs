@@ -5,13 +5,17 @@
 //! what is kept of it is bounded, and the time for each record depends only on its own size.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use pmuscope_abi::event_type;
+use pmuscope_abi::record::kind;
 
 use super::bytes::Endian;
 use super::event::{Event, Events};
+use super::kernel::Identified;
 use super::metadata::{EventNames, Metadata, NamedIds};
-use super::simpleperf::TypeName;
+use super::rewrite::{Rewriting, Rewritten};
+use super::simpleperf::{self, FileSymbol, TypeName};
 use super::tool::ToolRecord;
 use crate::info::RecordingInfo;
 use crate::strobe::EpochUpdate;
@@ -33,8 +37,12 @@ pub(super) struct FileFacts {
     /// Index of a name by the first of its ids.
     name_of: HashMap<u64, usize>,
     ids: usize,
+    /// Index in the metadata's symbols of files that simpleperf numbered.
+    numbered_files: HashMap<u64, usize>,
     /// Bytes that may still be taken from records.
     room: usize,
+    /// How samples are brought into the form of their attributes.
+    pub(super) rewriting: Rewriting,
 }
 
 impl FileFacts {
@@ -45,7 +53,9 @@ impl FileFacts {
             names: Vec::new(),
             name_of: HashMap::new(),
             ids: 0,
+            numbered_files: HashMap::new(),
             room: MOST_BYTES,
+            rewriting: Rewriting::default(),
         }
     }
 
@@ -59,12 +69,41 @@ impl FileFacts {
         about
     }
 
+    /// A record, in the form of its event's attribute if it is a sample; by help of `out`.
+    #[inline]
+    pub(super) fn in_form_of_attribute<'a>(
+        &self,
+        found: Identified<'a>,
+        endian: Endian,
+        out: &'a mut Vec<u8>,
+    ) -> Identified<'a> {
+        if found.kind != kind::SAMPLE || !self.rewriting.is_needed() {
+            return found;
+        }
+        let Some(event) = self.events.list.get(found.event) else { return found };
+        let (of, front) = ((found.event, &event.attr), (found.misc, found.time));
+        match self.rewriting.sample(of, front, found.body, endian, out) {
+            Some(Rewritten { misc, body }) => Identified { misc, body, ..found },
+            None => found,
+        }
+    }
+
+    /// Takes a part of a callchain that came later.
+    pub(super) fn take_deferred(&mut self, body: &[u8], endian: Endian) {
+        if let Some(deferred) = &mut self.rewriting.deferred {
+            Arc::make_mut(deferred).take(body, endian);
+        }
+    }
+
     /// Takes over a record; false if its kind is not known.
     pub(super) fn take(&mut self, record: ToolRecord, endian: Endian) -> bool {
         match record {
             ToolRecord::Event(event) => self.add_event(*event),
             ToolRecord::Feature { bit, bytes } => {
                 if self.spend(bytes.len()) {
+                    if matches!(bit, simpleperf::FILES | simpleperf::FILES_2) {
+                        self.numbered_files.clear();
+                    }
                     let names = self.metadata.take_feature(bit, &bytes, endian);
                     self.take_names(names);
                 }
@@ -93,10 +132,31 @@ impl FileFacts {
                     self.take_epochs(&update);
                 }
             }
+            ToolRecord::File { number, file } => {
+                if self.spend(size_of_val(&file) + file.path.len()) {
+                    let files = Arc::make_mut(&mut self.metadata.symbols);
+                    self.numbered_files.insert(number, files.len());
+                    files.push(file);
+                }
+            }
+            ToolRecord::Symbol { file, symbol, bytes } => {
+                if self.spend(bytes) {
+                    self.take_symbol(file, symbol);
+                }
+            }
             ToolRecord::PassedOver => {}
             ToolRecord::Unknown => return false,
         }
         true
+    }
+
+    /// Takes over a symbol of a file that was numbered before.
+    fn take_symbol(&mut self, file: u64, symbol: FileSymbol) {
+        if let Some(&at) = self.numbered_files.get(&file)
+            && let Some(file) = Arc::make_mut(&mut self.metadata.symbols).get_mut(at)
+        {
+            file.add(symbol);
+        }
     }
 
     /// What was written at close is there.

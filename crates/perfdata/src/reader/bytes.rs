@@ -36,6 +36,14 @@ impl Endian {
             Self::Big => u64::from_be_bytes(bytes),
         }
     }
+
+    /// The bytes of a u64.
+    pub(crate) fn bytes(self, word: u64) -> [u8; 8] {
+        match self {
+            Self::Little => word.to_le_bytes(),
+            Self::Big => word.to_be_bytes(),
+        }
+    }
 }
 
 /// Takes fields from the front of a slice; `None` when there are too few bytes left.

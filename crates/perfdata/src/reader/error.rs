@@ -30,6 +30,24 @@ pub enum ReadError {
         .0.display()
     )]
     Stream(PathBuf),
+    /// It could not be put into a temporary file, for want of room or because it is damaged.
+    #[error("{} cannot be {what}: {source}. Try: {instead}", path.display())]
+    Spool {
+        /// The file.
+        path: PathBuf,
+        /// The operation that failed, as a participle.
+        what: &'static str,
+        /// The command to type instead.
+        instead: &'static str,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// Compressed data that end too early.
+    #[error(
+        "{} is cut off: its compressed data end too early. Try: copy it again",
+        .0.display()
+    )]
+    CutOff(PathBuf),
     /// The file starts with something else.
     #[error("{} is not a perf.data file: {found}{hint}", path.display())]
     Magic {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use pmuscope_abi::record::kind;
-use pmuscope_abi::{Attr, AttrFlags, SampleType};
+use pmuscope_abi::{Attr, AttrFlags, SampleType, event_type, software};
 
 use super::bytes::{Endian, Fields};
 use super::details::TailLayout;
@@ -49,6 +49,14 @@ impl Event {
     #[must_use]
     pub fn has_call_stacks(&self) -> bool {
         TailLayout::with_calls(&self.attr).is_some()
+    }
+
+    /// Whether it is the time that threads spent off the CPU, in nanoseconds, as `perf record --off-cpu` measures it.
+    #[must_use]
+    pub fn is_off_cpu_time(&self) -> bool {
+        let Self { name, attr, .. } = self;
+        name.split(':').next() == Some("offcpu-time")
+            && (attr.event_type, attr.config) == (event_type::SOFTWARE, software::BPF_OUTPUT)
     }
 
     /// Whether samples carry the data for unwinding stacks: registers and stack of the program.

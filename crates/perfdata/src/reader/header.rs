@@ -11,7 +11,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-use pmuscope_abi::{ATTR_SIZE_VER0, ATTR_SIZE_VER8, Attr, AttrFlags};
+use pmuscope_abi::{ATTR_SIZE_VER0, ATTR_SIZE_VER9, Attr, AttrFlags};
 
 use super::about::MOST_IDS;
 use super::bytes::{Endian, Fields};
@@ -33,8 +33,12 @@ const LARGEST_ATTR: u64 = 4096;
 const LARGEST_ATTRS: u64 = 64 << 20;
 /// Bytes of all ids that are believed.
 const LARGEST_IDS: u64 = 8 * MOST_IDS as u64;
+/// No file is larger, bytes: ext4's limit.
+const LARGEST_FILE: u64 = 16 << 40;
 /// The likely cause where a section ends after the file.
 const TRUNCATED: &str = "; the file may be truncated";
+/// Cause where no file can be so large.
+const CORRUPT: &str = "; the header is corrupt";
 
 /// A piece of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -88,6 +92,14 @@ pub enum FileState {
         /// Bytes it should have.
         should: u64,
     },
+}
+
+impl FileState {
+    /// Whether the header promises more than any file has: then it is corrupt, and the file need not be cut.
+    #[must_use]
+    pub fn is_corrupt(self) -> bool {
+        matches!(self, Self::Truncated { should, .. } if should > LARGEST_FILE)
+    }
 }
 
 /// Byte order by the first 8 bytes.
@@ -160,8 +172,8 @@ impl HeaderSource<'_> {
         let bits: Vec<u32> = feature_bits(bitmap, self.endian);
 
         if data.offset > self.file_size {
-            let problem =
-                format!("{} in a file of {} bytes{TRUNCATED}", data.offset, self.file_size);
+            let why = self.truncated(data);
+            let problem = format!("{} in a file of {} bytes{why}", data.offset, self.file_size);
             return Err(self.wrong("data.offset", problem));
         }
         let rest = self.file_size - data.offset;
@@ -225,9 +237,13 @@ impl HeaderSource<'_> {
         Ok(())
     }
 
-    /// [`TRUNCATED`] where a section ends after the file.
+    /// The likely cause where a section ends after the file.
     fn truncated(&self, section: HeaderSection) -> &'static str {
-        if section.end_within(self.file_size).is_none() { TRUNCATED } else { "" }
+        match section.end_within(self.file_size) {
+            Some(_) => "",
+            None if section.offset.saturating_add(section.size) > LARGEST_FILE => CORRUPT,
+            None => TRUNCATED,
+        }
     }
 
     /// Entries of attribute and place of its ids.
@@ -309,14 +325,14 @@ pub(super) fn ids_from(bytes: &[u8], endian: Endian) -> Vec<u64> {
 }
 
 /// Widths in bytes of the fields of `perf_event_attr`, in their order.
-const WIDTHS: [u8; 24] = [4, 4, 8, 8, 8, 8, 8, 4, 4, 8, 8, 8, 8, 4, 4, 8, 4, 2, 2, 4, 4, 8, 8, 0];
+const WIDTHS: [u8; 24] = [4, 4, 8, 8, 8, 8, 8, 4, 4, 8, 8, 8, 8, 4, 4, 8, 4, 2, 2, 4, 4, 8, 8, 8];
 
 /// An attribute in the byte order of the file.
 pub(super) fn attr_from(bytes: &[u8], endian: Endian) -> Option<Attr> {
     let declared = Fields::new(bytes.get(4..)?, endian).u32()? as usize;
     // Size 0 is what the first version wrote.
     let known = if declared == 0 { ATTR_SIZE_VER0 } else { declared.min(bytes.len()) };
-    let mut native = [0_u8; ATTR_SIZE_VER8];
+    let mut native = [0_u8; ATTR_SIZE_VER9];
     let mut fields = Fields::new(bytes.get(..known)?, endian);
     let mut at = 0;
     for width in WIDTHS {
@@ -382,16 +398,18 @@ mod tests {
     /// missing is zero. Size 0 stands for the first version's.
     #[test]
     fn attrs_of_other_sizes() {
-        let attr = Attr { config: 7, sample: 9, config2: 5, config3: 6, ..Attr::default() };
+        let attr =
+            Attr { config: 7, sample: 9, config2: 5, config3: 6, config4: 8, ..Attr::default() };
         let mut newer = attr.to_bytes().to_vec();
         newer.extend_from_slice(&[0xff; 64]);
         newer[4] = newer.len() as u8;
         assert_eq!(attr_from(&newer, Endian::Little).as_ref(), Some(&attr));
-        for (size, config2) in [(64, 0), (72, 5), (128, 5)] {
+        for (size, config2, config3) in [(64, 0, 0), (72, 5, 0), (128, 5, 0), (136, 5, 6)] {
             let mut older = attr.to_bytes()[..size].to_vec();
             older[4] = size as u8;
             let found = attr_from(&older, Endian::Little).unwrap();
-            assert_eq!((found.config, found.config2, found.config3), (7, config2, 0), "{size}");
+            let words = (found.config, found.config2, found.config3, found.config4);
+            assert_eq!(words, (7, config2, config3, 0), "{size}");
         }
         let mut first = attr.to_bytes();
         first[4] = 0;

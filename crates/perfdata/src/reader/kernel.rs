@@ -7,6 +7,7 @@ use super::bytes::{Endian, Fields};
 use super::event::{Events, SampleId};
 use super::other;
 use super::record::{self, Record};
+use super::rewrite::CALLCHAIN_DEFERRED;
 use super::sample::{self, ReadValues, Sample};
 
 /// READ, AUX, ITRACE_START, SWITCH, SWITCH_CPU_WIDE, NAMESPACES, BPF_EVENT, CGROUP,
@@ -27,7 +28,6 @@ const ONLY_FOR_ALL: [u32; 11] = [
 const ITRACE_START: u32 = 12;
 const TEXT_POKE: u32 = 20;
 const AUX_OUTPUT: u32 = 21;
-const CALLCHAIN_DEFERRED: u32 = 22;
 
 /// What use a kind of record is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

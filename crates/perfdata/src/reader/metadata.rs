@@ -3,9 +3,11 @@
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use pmuscope_abi::event_type;
 
+use crate::clock_data::ClockData;
 use crate::info::{FEATURE_INFO, RecordingInfo};
 use crate::memory_nodes::MemoryNodes;
 
@@ -28,6 +30,7 @@ mod bit {
     pub(super) const EVENT_DESC: u32 = 12;
     pub(super) const NUMA_TOPOLOGY: u32 = 14;
     pub(super) const MEM_TOPOLOGY: u32 = 22;
+    pub(super) const CLOCK_DATA: u32 = 29;
 }
 
 /// A feature larger than this is not read: the largest real one, the build ids of a machine with
@@ -59,7 +62,7 @@ pub struct Metadata {
     pub memory_nodes: MemoryNodes,
     /// CPU model.
     pub cpu_model: Option<String>,
-    /// Command line of the recorder.
+    /// Command line of the recorder; empty where only its first word was kept, as perf 6.19 and later do.
     pub command: Vec<String>,
     /// Build ids of files that were hit.
     pub build_ids: Vec<FileBuildId>,
@@ -67,8 +70,13 @@ pub struct Metadata {
     pub info: Option<RecordingInfo>,
     /// Formats of tracepoints, where events are such.
     pub tracepoints: Arc<[Tracepoint]>,
+    /// The clock of time stamps, at one moment.
+    pub clock: Option<ClockData>,
     /// Symbols of files that the recorder kept in the recording.
-    pub symbols: Arc<[FileSymbols]>,
+    pub symbols: Arc<Vec<FileSymbols>>,
+    /// End of the recording, wall-clock time: from pmuscope's metadata, else the file's modification time; `None` for a
+    /// stream.
+    pub recorded_until: Option<SystemTime>,
 }
 
 /// Build id of a file.
@@ -138,6 +146,7 @@ fn wanted(bit: u32) -> bool {
             | bit::EVENT_DESC
             | bit::NUMA_TOPOLOGY
             | bit::MEM_TOPOLOGY
+            | bit::CLOCK_DATA
             | simpleperf::FILES
             | simpleperf::FACTS
             | simpleperf::FILES_2
@@ -146,6 +155,18 @@ fn wanted(bit: u32) -> bool {
 }
 
 impl Metadata {
+    /// The end of the recording in `file`.
+    pub(super) fn end_of(&self, file: &File) -> Option<SystemTime> {
+        let by_metadata = || {
+            let info =
+                self.info.as_ref().filter(|info| info.complete && info.started_unix_ns > 0)?;
+            let length = Duration::try_from_secs_f64(info.duration_s).ok()?;
+            let start = Duration::from_nanos(info.started_unix_ns);
+            SystemTime::UNIX_EPOCH.checked_add(start.checked_add(length)?)
+        };
+        by_metadata().or_else(|| file.metadata().ok()?.modified().ok())
+    }
+
     /// Takes over one feature; names of events are returned.
     pub(super) fn take_feature(&mut self, bit: u32, bytes: &[u8], endian: Endian) -> Vec<NamedIds> {
         let mut fields = Fields::new(bytes, endian);
@@ -164,9 +185,11 @@ impl Metadata {
             bit::MEM_TOPOLOGY => {
                 self.memory_nodes = MemoryNodes::read(bytes, endian).unwrap_or_default();
             }
+            bit::CLOCK_DATA => self.clock = ClockData::read(fields),
             bit::CMDLINE => {
                 fields.u32(); // their number: the bytes decide
-                self.command = std::iter::from_fn(|| fields.string()).collect();
+                let words: Vec<String> = std::iter::from_fn(|| fields.string()).collect();
+                self.command = if words.len() > 1 { words } else { Vec::new() };
             }
             bit::EVENT_DESC => return event_desc(fields),
             bit::TRACING_DATA => self.take_tracing_data(bytes),
@@ -290,11 +313,17 @@ mod tests {
         bytes.extend_from_slice(b"x\0");
         assert_eq!(event_desc(Fields::new(&bytes, Endian::Little)), []);
         let mut metadata = Metadata::default();
-        metadata.take_feature(
-            bit::CMDLINE,
-            &[255, 255, 255, 255, 2, 0, 0, 0, b'a', 0],
-            Endian::Little,
-        );
-        assert_eq!(metadata.command, ["a"]);
+        let word = |letter| [2, 0, 0, 0, letter, 0];
+        let words = [&[255; 4][..], &word(b'a'), &word(b'b')].concat();
+        metadata.take_feature(bit::CMDLINE, &words, Endian::Little);
+        assert_eq!(metadata.command, ["a", "b"]);
+    }
+
+    #[test]
+    fn the_name_of_the_recorder_alone_is_no_command_line() {
+        let mut metadata = Metadata::default();
+        let word = b"\x01\0\0\0\x05\0\0\0perf\0";
+        metadata.take_feature(bit::CMDLINE, word, Endian::Little);
+        assert!(metadata.command.is_empty(), "{:?}", metadata.command);
     }
 }

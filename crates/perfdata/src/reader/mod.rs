@@ -40,10 +40,12 @@ mod other;
 mod progress;
 mod raw;
 mod record;
+mod rewrite;
 mod sample;
 pub mod scan;
 mod simpleperf;
 mod source;
+mod spool;
 mod stream;
 mod tally;
 mod tool;
@@ -81,6 +83,7 @@ use about::FileFacts;
 use event::Events;
 use kernel::{Identified, Use};
 use order::Order;
+use rewrite::{CALLCHAIN_DEFERRED, DeferredChains, Rewriting};
 use source::FileSource;
 use stream::{COMPRESSED2, RawRecord, StreamStep};
 use tool::ToolRecord;
@@ -122,6 +125,8 @@ pub struct Reader {
     tally: Tally,
     progress: Arc<Progress>,
     done: bool,
+    /// The last sample, where it was rewritten.
+    rewritten: Vec<u8>,
 }
 
 impl Reader {
@@ -157,6 +162,11 @@ impl Reader {
             self.advance()?;
         }
         self.about.name_by_order();
+        let rewriting = Rewriting::of(&mut self.about.events.list);
+        self.about.rewriting = rewriting;
+        if self.is_stream && DeferredChains::are_of(self.events()) {
+            self.about.rewriting.deferred = Some(Arc::default());
+        }
         let events = &self.about.events;
         if events.list.is_empty() {
             return Err(ReadError::NoEvents(self.path));
@@ -230,8 +240,11 @@ impl Reader {
             }
             self.advance()?;
         }
-        let Self { order, about, tally, endian, all, .. } = self;
-        Ok(order.pop().map(|found| entry(&found, &mut about.events, tally, *endian, *all)))
+        let Self { order, about, tally, endian, all, rewritten, .. } = self;
+        Ok(order.pop().map(|found| {
+            let found = about.in_form_of_attribute(found, *endian, rewritten);
+            entry(&found, &mut about.events, tally, *endian, *all)
+        }))
     }
 
     /// A record of the kernel that waits for no other.
@@ -257,6 +270,7 @@ impl Reader {
             StreamStep::Record(raw) => raw,
             step => {
                 if let StreamStep::Stopped(stopped) = step {
+                    self.tally.take_back(&stopped.reason);
                     self.tally.stopped.get_or_insert(stopped);
                 }
                 self.end_part();
@@ -264,6 +278,9 @@ impl Reader {
             }
         };
         note(&raw, &mut self.tally);
+        if raw.kind == CALLCHAIN_DEFERRED && self.is_stream {
+            self.about.take_deferred(raw.body, self.endian);
+        }
         match raw.kind {
             kind::FINISHED_ROUND => self.finish_rounds(is_many),
             0..tool::FIRST => {
@@ -353,11 +370,12 @@ fn queue(
     if Use::of(raw.kind) == Use::Unknown && !all {
         return None;
     }
-    let Some(found) = kernel::identify(raw.kind, raw.misc, raw.body, &mut about.events, endian)
+    let Some(mut found) = kernel::identify(raw.kind, raw.misc, raw.body, &mut about.events, endian)
     else {
         tally.samples_of_no_event += 1;
         return None;
     };
+    found.time = about.rewriting.time(found.time, order.youngest());
     order.push(&found);
     found.time
 }

@@ -15,10 +15,11 @@ use super::error::ReadError;
 use super::header::{self, FileLayout, FileState};
 use super::order::Order;
 use super::progress::{CountingRead, Progress, Stage};
+use super::rewrite::{CALLCHAIN_DEFERRED, DeferredChains};
 use super::scan::Seekable;
 use super::source::FileSource;
 use super::stream::Stream;
-use super::{RawReader, Reader, STDIN, Tally, metadata};
+use super::{RawReader, Reader, STDIN, Tally, metadata, spool};
 
 /// Name of the file in a directory that is a recording by itself; others continue it.
 const FRONT: &str = "data";
@@ -35,7 +36,7 @@ pub struct RecordingFile {
     input: Input,
 }
 
-enum Input {
+pub(super) enum Input {
     File(Arc<File>),
     /// The files of a directory, and the part of each path that names them: the first has the header.
     Directory(Vec<(PathBuf, Arc<File>)>),
@@ -59,7 +60,7 @@ impl RecordingFile {
     /// # Errors
     /// If it cannot be opened, or is a directory without a recording.
     pub fn open(path: &Path) -> Result<Self, ReadError> {
-        let input = if path.as_os_str() == STDIN { standard_input() } else { input(path)? };
+        let input = if path.as_os_str() == STDIN { standard_input(path) } else { input(path) }?;
         Ok(Self { path: path.to_path_buf(), input })
     }
 
@@ -89,7 +90,7 @@ impl RecordingFile {
     /// # Errors
     /// If it cannot be read at all; see [`ReadError`].
     pub fn reader(&self) -> Result<Reader, ReadError> {
-        self.begin(false)?.primed()
+        self.with_deferred(self.begin(false)?.primed()?)
     }
 
     /// As [`Reader::open_all`], from the beginning.
@@ -97,7 +98,24 @@ impl RecordingFile {
     /// # Errors
     /// As [`RecordingFile::reader`].
     pub fn reader_of_all(&self) -> Result<Reader, ReadError> {
-        self.begin(true)?.primed()
+        self.with_deferred(self.begin(true)?.primed()?)
+    }
+
+    /// With the parts of callchains that come later, which a file is read for once more.
+    fn with_deferred(&self, mut reader: Reader) -> Result<Reader, ReadError> {
+        if self.is_stream() || !DeferredChains::are_of(reader.events()) {
+            return Ok(reader);
+        }
+        let mut chains = DeferredChains::default();
+        let mut raw = self.raw()?;
+        let endian = raw.endian();
+        while let Some(entry) = raw.next()? {
+            if entry.kind == CALLCHAIN_DEFERRED {
+                chains.take(entry.body, endian);
+            }
+        }
+        reader.about.rewriting.deferred = Some(Arc::new(chains));
+        Ok(reader)
     }
 
     /// As [`Reader::open_raw`], from the beginning.
@@ -123,13 +141,13 @@ impl RecordingFile {
 }
 
 /// `-i - < FILE` is a file, with all that can be read from one.
-fn standard_input() -> Input {
+fn standard_input(path: &Path) -> Result<Input, ReadError> {
     let stdin = io::stdin();
     match stdin.as_fd().try_clone_to_owned().map(File::from) {
         Ok(file) if file.metadata().is_ok_and(|metadata| metadata.is_file()) => {
-            Input::File(Arc::new(file))
+            Ok(Input::File(Arc::new(spool::unpacked(file, path)?)))
         }
-        _ => Input::Stream(Mutex::new(Some(Box::new(stdin)))),
+        _ => spool::stream(Box::new(stdin), path),
     }
 }
 
@@ -138,10 +156,10 @@ fn input(path: &Path) -> Result<Input, ReadError> {
     let file = open(path)?;
     let kind = file.metadata().map_err(io_error(path, "open"))?.file_type();
     if kind.is_file() {
-        return Ok(Input::File(Arc::new(file)));
+        return Ok(Input::File(Arc::new(spool::unpacked(file, path)?)));
     }
     if !kind.is_dir() {
-        return Ok(Input::Stream(Mutex::new(Some(Box::new(file)))));
+        return spool::stream(Box::new(file), path);
     }
     let front = path.join(FRONT);
     let first = match File::open(&front) {
@@ -238,7 +256,8 @@ impl OpenRequest<'_> {
         layout: &mut FileLayout,
         endian: Endian,
     ) -> Result<FileFacts, ReadError> {
-        let (metadata, names) = metadata::read(file, self.path, layout, endian)?;
+        let (mut metadata, names) = metadata::read(file, self.path, layout, endian)?;
+        metadata.recorded_until = metadata.end_of(file);
         Ok(FileFacts::of_file(metadata, names, std::mem::take(&mut layout.events)))
     }
 
@@ -304,6 +323,7 @@ impl OpenRequest<'_> {
             tally: Tally::default(),
             progress: Arc::default(),
             done: false,
+            rewritten: Vec::new(),
         }
     }
 }

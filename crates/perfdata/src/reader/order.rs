@@ -144,6 +144,11 @@ impl Order {
         self.release(u64::MAX);
     }
 
+    /// The latest time of all records so far.
+    pub(super) fn youngest(&self) -> u64 {
+        self.youngest
+    }
+
     /// Records that came after younger ones had gone out.
     pub(super) fn late(&self) -> u64 {
         self.late

@@ -38,6 +38,8 @@ pub struct Sample<'a> {
     pub read: Option<ReadValues<'a>>,
     /// Return addresses, innermost first; empty if not recorded.
     pub callchain: Callchain<'a>,
+    /// Most addresses that the kernel records of a callchain; 0 if none is recorded.
+    pub deepest: u16,
     /// What comes after the callchain, undecoded; see [`Sample::details`].
     pub tail: Tail<'a>,
 }
@@ -60,6 +62,7 @@ impl Default for Sample<'_> {
             period: None,
             read: None,
             callchain: Callchain::EMPTY,
+            deepest: 0,
             tail: Tail::EMPTY,
         }
     }
@@ -268,6 +271,15 @@ impl<'a> ReadValues<'a> {
     }
 }
 
+/// Default of `sysctl kernel.perf_event_max_stack` (`PERF_MAX_STACK_DEPTH` of `linux/perf_event.h`).
+const DEFAULT_DEPTH: u16 = 127;
+
+/// Most addresses that the kernel records of a callchain of an event: those of the kernel and of the program
+/// together, without marks.
+pub(super) fn deepest(attr: &Attr) -> u16 {
+    if attr.sample_max_stack > 0 { attr.sample_max_stack } else { DEFAULT_DEPTH }
+}
+
 /// A sample's fields; `None` if the body is too short for what the attribute says up to and with the
 /// call chain.
 #[inline(always)] // a sample is large to move
@@ -316,6 +328,7 @@ pub(super) fn sample<'a>(
     if has(SampleType::CALLCHAIN) {
         let entries = usize::try_from(fields.u64()?).ok()?;
         sample.callchain = Callchain::new(fields.take(entries.checked_mul(8)?)?, endian);
+        sample.deepest = deepest(attr);
     }
     sample.tail = Tail::new(fields.rest(), attr, endian);
     Some(sample)

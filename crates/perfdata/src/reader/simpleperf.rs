@@ -7,6 +7,15 @@
 //!  129  { key\0 value\0 }…, of which event_type_info has lines of name,type,config
 //!  132  { u32 size; protocol buffer with the fields of 128 }…
 //! ```
+//!
+//! In 2016 the symbols were records among the others instead:
+//!
+//! ```text
+//!  32770  u64 kind, u64 number of the file, u64 lowest address, path\0
+//!  32771  u64 address, u64 size, u64 number of the file, name\0
+//! ```
+
+use std::collections::BTreeSet;
 
 use pmuscope_abi::Attr;
 
@@ -18,6 +27,11 @@ pub(super) const FILES: u32 = 128;
 pub(super) const FACTS: u32 = 129;
 /// The same as [`FILES`], written since 2021.
 pub(super) const FILES_2: u32 = 132;
+
+/// The kind of a record that introduces a file.
+pub(super) const FILE: u32 = 32770;
+/// The kind of a record of a symbol.
+pub(super) const SYMBOL: u32 = 32771;
 
 /// Kinds of files, as simpleperf numbers them.
 const DEX: u64 = 3;
@@ -33,11 +47,11 @@ pub struct FileSymbols {
     /// What is added to an offset in the file to have an address of the symbols.
     pub bias: u64,
     /// By address; ranges may overlap.
-    symbols: Vec<FileSymbol>,
+    symbols: BTreeSet<FileSymbol>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct FileSymbol {
+pub(super) struct FileSymbol {
     address: u64,
     size: u64,
     name: Box<str>,
@@ -47,8 +61,11 @@ impl FileSymbols {
     /// The raw name of the symbol at an address, as symbols count it. Foreign text.
     #[must_use]
     pub fn name(&self, address: u64) -> Option<&str> {
-        let after = self.symbols.partition_point(|symbol| symbol.address <= address);
-        let symbol = &self.symbols[after.checked_sub(1)?];
+        let next = address.checked_add(1).map(FileSymbol::at);
+        let symbol = match next {
+            Some(next) => self.symbols.range(..next).next_back()?,
+            None => self.symbols.last()?,
+        };
         (address - symbol.address < symbol.size).then_some(&symbol.name)
     }
 
@@ -67,10 +84,33 @@ impl FileSymbols {
     fn new(path: &[u8], kind: u64, lowest: u64, offset: u64, symbols: Vec<FileSymbol>) -> Self {
         let bias = if kind == DEX { 0 } else { lowest.wrapping_sub(offset) };
         let absolute = kind == SYMBOL_MAP || is_compiled_code(path);
-        let mut symbols = symbols;
-        symbols.sort_unstable();
-        Self { path: path.to_vec(), absolute, bias, symbols }
+        Self { path: path.to_vec(), absolute, bias, symbols: symbols.into_iter().collect() }
     }
+
+    /// Adds a symbol from a record of 2016.
+    pub(super) fn add(&mut self, symbol: FileSymbol) {
+        self.symbols.insert(symbol);
+    }
+}
+
+impl FileSymbol {
+    /// A symbol that sorts before all others at an address.
+    fn at(address: u64) -> Self {
+        Self { address, size: 0, name: "".into() }
+    }
+}
+
+/// The number of a file and the file, of a record of [`FILE`].
+pub(super) fn file_record(mut fields: Fields<'_>) -> Option<(u64, FileSymbols)> {
+    let (kind, number, lowest) = (fields.u64()?, fields.u64()?, fields.u64()?);
+    Some((number, FileSymbols::new(until_zero(fields.rest()), kind, lowest, 0, Vec::new())))
+}
+
+/// The number of the symbol's file and the symbol, of a record of [`SYMBOL`].
+pub(super) fn symbol_record(mut fields: Fields<'_>) -> Option<(u64, FileSymbol)> {
+    let (address, size, number) = (fields.u64()?, fields.u64()?, fields.u64()?);
+    let name = String::from_utf8_lossy(until_zero(fields.rest())).into();
+    Some((number, FileSymbol { address, size, name }))
 }
 
 /// No file system has longer names, bytes.
@@ -157,7 +197,7 @@ fn message(bytes: &[u8]) -> FileSymbols {
 }
 
 fn symbol(bytes: &[u8]) -> FileSymbol {
-    let mut found = FileSymbol { address: 0, size: 0, name: "".into() };
+    let mut found = FileSymbol::at(0);
     for (number, value) in ProtoFields(bytes) {
         match (number, value) {
             (1, ProtoValue::Number(value)) => found.address = value,
@@ -305,6 +345,28 @@ mod tests {
     }
 
     #[test]
+    fn records_of_2016_say_the_same() {
+        let record = |words: [u64; 3], text: &[u8]| {
+            [&words.map(u64::to_le_bytes).concat()[..], text, &[0; 8]].concat()
+        };
+        fn fields(bytes: &[u8]) -> Fields<'_> {
+            Fields::new(bytes, Endian::Little)
+        }
+        let bytes = record([2, 7, 0x20000], b"/system/lib/a.so");
+        let (number, mut file) = file_record(fields(&bytes)).unwrap();
+        assert_eq!((number, file.len(), file.bias), (7, 0, 0x20000));
+        for (address, size, name) in [(0x20200, 0x10, b"_Z1bv".as_slice()), (0x20100, 0x80, b"a")] {
+            let bytes = record([address, size, 7], name);
+            let (number, symbol) = symbol_record(fields(&bytes)).unwrap();
+            assert_eq!(number, 7);
+            file.add(symbol);
+        }
+        assert_eq!(names(&file), [None, Some("a"), Some("a"), Some("_Z1bv")]);
+        assert_eq!(file.name(u64::MAX), None);
+        assert!(file_record(fields(&bytes[..20])).is_none());
+    }
+
+    #[test]
     fn events_have_the_names_that_the_user_typed() {
         let facts =
             b"timestamp\x001\0event_type_info\0sched:sched_switch,2,47\ncpu-cycles,0,0\n,1,1\0";
@@ -337,6 +399,10 @@ mod tests {
             }
             message(&bytes);
             event_names(&bytes);
+            for fields in [Fields::new(&bytes, Endian::Little), Fields::new(&bytes, Endian::Big)] {
+                file_record(fields);
+                symbol_record(fields);
+            }
         }
 
         #[test]

@@ -65,6 +65,8 @@ pub struct Stopped {
 pub enum StopReason {
     /// The last record is not all there.
     CutOff,
+    /// The data that belong to a record, of this many bytes, end after the file.
+    DataBeyondEnd(u64),
     /// A record's size, in bytes, is smaller than its header.
     RecordSize(u16),
     /// Compressed data are damaged; the library's words.
@@ -75,6 +77,9 @@ impl std::fmt::Display for StopReason {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::CutOff => f.write_str("the last record is cut off"),
+            Self::DataBeyondEnd(size) => {
+                write!(f, "corrupt or cut off: a record's {size} bytes of data end after the file")
+            }
             Self::RecordSize(size) => {
                 write!(f, "a record of {size} bytes, shorter than its header")
             }
@@ -207,7 +212,7 @@ impl Stream {
         }
         let (payload, of) = std::mem::take(&mut self.payload);
         if !self.skip(payload)? {
-            return Ok(stop(of, StopReason::CutOff));
+            return Ok(stop(of, StopReason::DataBeyondEnd(payload)));
         }
         let there = self.fill(HEADER_SIZE)?;
         if there == 0 {
@@ -542,7 +547,7 @@ mod tests {
         let (seen, stopped) = walk(&bytes[..end_of_head + 3]);
         assert_eq!(seen.len(), 2);
         let stopped = stopped.unwrap();
-        assert_eq!((stopped.offset, stopped.reason), (16, StopReason::CutOff));
+        assert_eq!((stopped.offset, stopped.reason), (16, StopReason::DataBeyondEnd(24)));
     }
 
     /// 70,000 bytes: more than a u16 holds, so the upper half stands where others have `misc`.
@@ -558,7 +563,8 @@ mod tests {
         let (seen, stopped) = walk(&bytes);
         assert_eq!(seen, [(9, vec![1; 8]), (*SIMPLEPERF.start(), vec![]), (3, vec![])]);
         assert_eq!(stopped, None);
-        assert_eq!(walk(&bytes[..60_000]).1.unwrap().reason, StopReason::CutOff);
+        let reason = walk(&bytes[..60_000]).1.unwrap().reason;
+        assert_eq!(reason, StopReason::DataBeyondEnd(u64::from(size) - HEADER_SIZE as u64));
     }
 
     #[test]

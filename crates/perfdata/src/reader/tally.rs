@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::stream::{AUXTRACE, STAT, Stopped};
+use super::stream::{AUXTRACE, STAT, StopReason, Stopped};
 
 /// Kinds counted by their number; those that are beyond are rare.
 const LOW: usize = 96;
@@ -50,7 +50,21 @@ impl Tally {
         if self.kinds.get(STAT) > 0 {
             return Some(OtherData::Counts);
         }
-        (self.kinds.get(AUXTRACE) > 0).then_some(OtherData::Trace(self.skipped_bytes))
+        (self.kinds.get(AUXTRACE) > 0 && self.skipped_bytes > 0)
+            .then_some(OtherData::Trace(self.skipped_bytes))
+    }
+
+    /// Takes back bytes counted as skipped that the file does not have.
+    pub(super) fn take_back(&mut self, reason: &StopReason) {
+        if let StopReason::DataBeyondEnd(size) = reason {
+            self.skipped_bytes = self.skipped_bytes.saturating_sub(*size);
+        }
+    }
+
+    /// Records of kinds that this version does not know.
+    #[must_use]
+    pub fn of_unknown_kind(&self) -> u64 {
+        self.unknown_kinds.values().sum()
     }
 
     /// Notes a record of a kind that is not known.

@@ -8,6 +8,7 @@ use crate::strobe::{EpochUpdate, PAYLOAD_EPOCHS};
 
 use super::bytes::{Endian, Fields, until_zero};
 use super::event::Event;
+use super::simpleperf::{self, FileSymbol, FileSymbols};
 use super::stream::{AUXTRACE, COMPRESSED2, RawRecord, SIMPLEPERF_TRACING_DATA, TRACING_DATA};
 use super::{header, name};
 
@@ -27,12 +28,35 @@ const PASSED_OVER: [u32; 13] = [69, 70, 72, 73, 74, 75, 76, 77, 79, 82, 84, 85, 
 #[derive(Debug)]
 pub(super) enum ToolRecord {
     Event(Box<Event>),
-    Feature { bit: u32, bytes: Vec<u8> },
-    BuildId { misc: u16, body: Vec<u8> },
-    EventName { id: u64, name: String },
+    Feature {
+        bit: u32,
+        bytes: Vec<u8>,
+    },
+    BuildId {
+        misc: u16,
+        body: Vec<u8>,
+    },
+    EventName {
+        id: u64,
+        name: String,
+    },
     TracingData(Vec<u8>),
     Info(Box<RecordingInfo>),
-    Epochs { update: EpochUpdate, bytes: usize },
+    Epochs {
+        update: EpochUpdate,
+        bytes: usize,
+    },
+    /// A file that simpleperf numbered, in 2016.
+    File {
+        number: u64,
+        file: FileSymbols,
+    },
+    /// A symbol of the file of this number.
+    Symbol {
+        file: u64,
+        symbol: FileSymbol,
+        bytes: usize,
+    },
     PassedOver,
     Unknown,
 }
@@ -50,6 +74,10 @@ impl ToolRecord {
             // Their contents come as records of their own, or are skipped by the stream.
             kind::COMPRESSED | COMPRESSED2 | AUXTRACE => Some(Self::PassedOver),
             TRACING_DATA | SIMPLEPERF_TRACING_DATA => tracing_data(raw, endian),
+            simpleperf::FILE => simpleperf::file_record(Fields::new(raw.body, endian))
+                .map(|(number, file)| Self::File { number, file }),
+            simpleperf::SYMBOL => simpleperf::symbol_record(Fields::new(raw.body, endian))
+                .map(|(file, symbol)| Self::Symbol { file, symbol, bytes: raw.body.len() }),
             // Who reads in the order of time has taken it before.
             kind::FINISHED_ROUND => Some(Self::PassedOver),
             kind if PASSED_OVER.contains(&kind) => Some(Self::PassedOver),

@@ -5,6 +5,7 @@
 use pmuscope_abi::record::{RecordBuilder, kind, misc};
 
 use super::{FileEvent, TracingData};
+use crate::clock_data::ClockData;
 use crate::info::FEATURE_INFO;
 use crate::memory_nodes::MemoryNodes;
 
@@ -101,17 +102,6 @@ pub struct NodeEntry {
     pub cpus: String,
 }
 
-/// One moment on two clocks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ClockData {
-    /// `CLOCK_*` of the time stamps.
-    pub clockid: u32,
-    /// Nanoseconds since 1970.
-    pub wall_ns: u64,
-    /// Nanoseconds on `clockid`.
-    pub clock_ns: u64,
-}
-
 /// How data are compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Compression {
@@ -167,7 +157,7 @@ impl Features {
             (bit::MEM_TOPOLOGY, self.memory_nodes.as_ref().map(MemoryNodes::to_bytes)),
             (bit::CLOCKID, self.clock.map(|clock| longs(&[clock.clockid.into()]))),
             (bit::COMPRESSED, self.compression.as_ref().map(Compression::payload)),
-            (bit::CLOCK_DATA, self.clock.map(clock_data)),
+            (bit::CLOCK_DATA, self.clock.map(ClockData::to_bytes)),
             (FEATURE_INFO, self.info.clone()),
         ];
         list.into_iter().filter_map(|(bit, payload)| Some((bit, payload?))).collect()
@@ -220,12 +210,6 @@ impl Features {
 
 fn some_if<T>(wanted: bool, value: impl FnOnce() -> T) -> Option<T> {
     wanted.then(value)
-}
-
-fn clock_data(clock: ClockData) -> Vec<u8> {
-    let mut out = words(&[1, clock.clockid]);
-    out.extend_from_slice(&longs(&[clock.wall_ns, clock.clock_ns]));
-    out
 }
 
 fn event_desc(events: &[FileEvent]) -> Vec<u8> {

@@ -22,7 +22,8 @@ mod tracing;
 
 use pmuscope_abi::{ATTR_SIZE_VER0, Attr};
 
-pub use features::{BuildIdEntry, ClockData, Compression, Features, NodeEntry};
+pub use crate::clock_data::ClockData;
+pub use features::{BuildIdEntry, Compression, Features, NodeEntry};
 pub use tracing::TracingData;
 
 const MAGIC: &[u8; 8] = b"PERFILE2";

@@ -138,7 +138,7 @@ fn errors_name_file_and_field() {
     file[16..24].copy_from_slice(&3_u64.to_ne_bytes());
     insta::assert_snapshot!(error(&file), @"FILE: invalid attr_size in the header: 3 bytes; expected 80 to 4096");
     file[24..32].copy_from_slice(&u64::MAX.to_ne_bytes());
-    insta::assert_snapshot!(error(&file), @"FILE: invalid attrs in the header: 256 bytes at 18446744073709551615 in a file of 672 bytes; the file may be truncated");
+    insta::assert_snapshot!(error(&file), @"FILE: invalid attrs in the header: 256 bytes at 18446744073709551615 in a file of 672 bytes; the header is corrupt");
     file[8..16].copy_from_slice(&99_u64.to_ne_bytes());
     insta::assert_snapshot!(error(&file), @"FILE: invalid size in the header: 99; expected 16, 72 or 104");
     let text = Reader::open(dir.path()).unwrap_err().to_string();

@@ -5,7 +5,7 @@ use pmuscope_abi::{Attr, SampleType};
 
 use super::super::details::{BranchStack, Tail, TailLayout};
 use super::super::record::CpuMode;
-use super::super::sample::{ReadLayout, ReadValues, Sample};
+use super::super::sample::{ReadLayout, ReadValues, Sample, deepest};
 use super::NATIVE;
 
 /// No such field: no sample has as many words.
@@ -34,6 +34,8 @@ pub struct SampleFields<'a> {
     pub read: Option<ReadValues<'a>>,
     /// Entries of the call chain, marks included, in the byte order of this machine.
     pub chain: &'a [[u8; 8]],
+    /// Most addresses that the kernel records of a call chain; 0 if none is recorded.
+    pub deepest: u16,
     /// The program's calls that have not returned, the newest first, where the CPU kept them.
     pub calls: Option<BranchStack<'a>>,
     /// Registers and stack of the program, to be decoded, where the event records both.
@@ -62,6 +64,7 @@ impl<'a> SampleFields<'a> {
             period: sample.period,
             read: sample.read,
             chain: &[],
+            deepest: sample.deepest,
             calls: sample.tail.calls(),
             user: None,
             address: sample.address,
@@ -85,6 +88,7 @@ pub(super) struct SampleLayout {
     is_plain: bool,
     read: Option<ReadLayout>,
     chain: bool,
+    deepest: u16,
     /// Where registers and stack of the program are recorded.
     tail: Option<TailLayout>,
     /// Where branches are a call stack.
@@ -130,6 +134,7 @@ impl SampleLayout {
             is_plain,
             read,
             chain,
+            deepest: if chain { deepest(attr) } else { 0 },
             tail,
             calls,
             memory,
@@ -196,6 +201,7 @@ impl SampleLayout {
             period: word(words, self.period),
             read: None,
             chain: &[],
+            deepest: self.deepest,
             calls: None,
             user: None,
             address: word(words, self.address),

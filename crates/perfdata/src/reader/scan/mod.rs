@@ -39,6 +39,7 @@ use super::bytes::Endian;
 use super::event::Events;
 use super::limit;
 use super::progress::{Progress, Stage};
+use super::rewrite::Rewriting;
 use super::stream::{RawRecord, RecordOrigin};
 use super::tool::ToolRecord;
 use super::{CountKey, Entry, ReadError, Reader, SampledCounts, Tally};
@@ -107,6 +108,7 @@ pub struct Index {
     samples: Vec<u64>,
     times: Option<(u64, u64)>,
     progress: Arc<Progress>,
+    rewriting: Rewriting,
 }
 
 /// A part of the data for one thread of the second pass.
@@ -166,8 +168,8 @@ impl Reader {
         pieces: Pieces,
         counts: Option<&SampledCounts>,
     ) -> Result<Option<Index>, ReadError> {
-        let Some(source) = self.seekable.take().filter(|_| self.endian == NATIVE && !self.all)
-        else {
+        let is_fit = self.endian == NATIVE && !self.all && !self.about.rewriting.needs_order();
+        let Some(source) = self.seekable.take().filter(|_| is_fit) else {
             return Ok(None);
         };
         let path = self.path.clone();
@@ -232,6 +234,7 @@ impl Reader {
             samples,
             times,
             progress: self.progress(),
+            rewriting: self.about.rewriting.clone(),
         }))
     }
 

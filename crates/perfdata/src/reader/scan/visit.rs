@@ -12,6 +12,7 @@ use super::super::CountKey;
 use super::super::error::ReadError;
 use super::super::event::Events;
 use super::super::progress::Stage;
+use super::super::rewrite::Rewriting;
 use super::layout::{SampleFields, SampleLayout};
 use super::walk::{Packing, Sink, Walker, header, put_header};
 use super::{Index, NATIVE, Pieces, RecordOrder};
@@ -58,7 +59,9 @@ impl Index {
     }
 
     fn sampler<'a, V: Visitor>(&'a self, visitor: &'a mut V) -> Sampler<'a, V> {
-        Sampler { events: self.events.clone(), layouts: &self.layouts, visitor, record: 0 }
+        let (events, rewriting) = (self.events.clone(), &self.rewriting);
+        let rewritten = Vec::new();
+        Sampler { events, layouts: &self.layouts, rewriting, rewritten, visitor, record: 0 }
     }
 
     fn walker(&self) -> Walker<'_> {
@@ -145,6 +148,9 @@ pub(super) fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
 struct Sampler<'a, V> {
     events: Events,
     layouts: &'a [SampleLayout],
+    rewriting: &'a Rewriting,
+    /// The last sample, where it was rewritten.
+    rewritten: Vec<u8>,
     visitor: &'a mut V,
     /// Number of the next record.
     record: u64,
@@ -167,8 +173,15 @@ impl<V: Visitor> Sink for Sampler<'_, V> {
         }
         let Some(event) = self.events.of_sample(body, NATIVE) else { return };
         let Some(layout) = self.layouts.get(event) else { return };
+        let Self { events, rewriting, rewritten, visitor, .. } = self;
+        let mut body = body;
+        if rewriting.is_needed() {
+            let attr = &events.list[event].attr;
+            let found = rewriting.sample((event, attr), (misc, None), body, NATIVE, rewritten);
+            body = found.map_or(body, |found| found.body);
+        }
         layout.hand_on(event, misc, body, |hit| {
-            self.visitor.sample(RecordOrder { time: hit.time, untimed: false, record }, hit);
+            visitor.sample(RecordOrder { time: hit.time, untimed: false, record }, hit);
         });
     }
 }

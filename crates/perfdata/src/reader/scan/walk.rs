@@ -133,11 +133,11 @@ impl<'a> Walker<'a> {
                         continue;
                     }
                     // Traces; nobody here wants them.
-                    sink.skipped(payload);
                     next = next.saturating_add(payload);
                     if next > self.end {
-                        return stop(offset, StopReason::CutOff);
+                        return stop(offset, StopReason::DataBeyondEnd(payload));
                     }
+                    sink.skipped(payload);
                     (offset, at, filled) = (next, 0, 0);
                     continue;
                 }
