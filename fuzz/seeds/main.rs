@@ -13,7 +13,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// What can go wrong here needs a person.
-type Result = std::result::Result<(), Box<dyn std::error::Error>>;
+type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 /// Longer inputs are changed too slowly to be of use, bytes.
 const LONGEST: usize = 64 << 10;

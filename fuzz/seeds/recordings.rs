@@ -1,7 +1,7 @@
 //! Recordings by our own writer.
 
 use pmuscope_abi::record::{RecordBuilder, kind, misc};
-use pmuscope_abi::{Attr, AttrFlags, SampleType, event_type};
+use pmuscope_abi::{Attr, AttrFlags, SampleType, event_type, software};
 use pmuscope_perfdata::info::RecordingInfo;
 use pmuscope_perfdata::writer::{BuildIdEntry, Features, FileEvent, closing, front};
 
@@ -10,6 +10,12 @@ use crate::{Result, Seeds};
 const KERNEL: u64 = 0xffff_ffff_8100_0000;
 /// A record that describes an event, in streams.
 const HEADER_ATTR: u32 = 64;
+/// `PERF_RECORD_CALLCHAIN_DEFERRED`.
+const CALLCHAIN_DEFERRED: u32 = 22;
+/// Of `enum perf_callchain_context`.
+const CONTEXT_KERNEL: u64 = -128_i64 as u64;
+const CONTEXT_USER: u64 = -512_i64 as u64;
+const CONTEXT_USER_DEFERRED: u64 = -640_i64 as u64;
 
 /// Adds recordings as files, streams and folders, and our own metadata.
 pub(crate) fn add(seeds: &Seeds) -> Result {
@@ -33,6 +39,10 @@ pub(crate) fn add(seeds: &Seeds) -> Result {
         let length = |bytes: &[u8]| (bytes.len() as u16).to_le_bytes();
         let folder = [&length(part)[..], part, &length(&data[..0])[..], &data[..0], &data].concat();
         seeds.add("directory", name, &folder)?;
+    }
+    for (name, (events, data)) in [("deferred", deferred()), ("off-cpu", off_cpu())] {
+        seeds.add_recording(name, &closed(&events, &data))?;
+        seeds.add("stream", name, &stream(&events, &data))?;
     }
     let info = RecordingInfo { scope: "system-wide".into(), ..RecordingInfo::default() };
     seeds.add("info", "json", &info.to_json())?;
@@ -93,8 +103,45 @@ fn records(more: SampleType) -> Vec<u8> {
     out
 }
 
+/// User callchains that come later, one for two samples, and one that never comes.
+fn deferred() -> (Vec<FileEvent>, Vec<u8>) {
+    let mut events = events(SampleType::CALLCHAIN);
+    events.iter_mut().for_each(|event| event.attr.flags |= AttrFlags::DEFER_CALLCHAIN);
+    let mut out = Vec::new();
+    for (time, cookie) in [(100, 7), (110, 7), (120, 9)] {
+        let record = RecordBuilder::new(&mut out, kind::SAMPLE, misc::KERNEL);
+        let record = record.u64(1).u64(KERNEL + time).u32(7).u32(7).u64(time).u64(1);
+        let chain = [4, CONTEXT_KERNEL, KERNEL + time, CONTEXT_USER_DEFERRED, cookie];
+        record.bytes(&words(&chain)).finish();
+    }
+    let later = RecordBuilder::new(&mut out, CALLCHAIN_DEFERRED, misc::USER);
+    later.bytes(&words(&[7, 3, CONTEXT_USER, 0x1010, 0x1100])).bytes(&trailer(115)).finish();
+    (events, out)
+}
+
+/// perf's off-CPU time: one wait, and the sum of others, which has no time of its own.
+fn off_cpu() -> (Vec<FileEvent>, Vec<u8>) {
+    let mut events = events(SampleType::empty());
+    events.truncate(1);
+    events[0].name = "offcpu-time".into();
+    events[0].attr.config = software::BPF_OUTPUT;
+    events[0].attr.sample_type |= SampleType::PERIOD | SampleType::RAW;
+    let mut out = Vec::new();
+    for (time, waited) in [(100, 5_000_000), (0xffff_ffff_0000_0001, 700)] {
+        let record = RecordBuilder::new(&mut out, kind::SAMPLE, misc::USER);
+        let record = record.u64(1).u64(0).u32(0).u32(0).u64(time).u64(1).u64(1);
+        let raw = words(&[7 | 7 << 32, waited, 3, CONTEXT_USER, 0x1010, 0x1100, 1]);
+        record.u32(raw.len() as u32 + 4).bytes(&raw).u32(0).finish();
+    }
+    (events, out)
+}
+
+fn words(words: &[u64]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
 fn trailer(time: u64) -> Vec<u8> {
-    [7 | 7 << 32, time, 1, 1].into_iter().flat_map(u64::to_le_bytes).collect()
+    words(&[7 | 7 << 32, time, 1, 1])
 }
 
 fn sample(out: &mut Vec<u8>, time: u64, more: SampleType) {
@@ -104,19 +151,19 @@ fn sample(out: &mut Vec<u8>, time: u64, more: SampleType) {
     };
     let record = RecordBuilder::new(out, kind::SAMPLE, mode).u64(1).u64(ip);
     let record = record.u32(7 + (time % 2) as u32).u32(7).u64(time).u64(1);
-    let mut words: Vec<u64> = Vec::new();
+    let mut fields: Vec<u64> = Vec::new();
     if more.contains(SampleType::PERIOD | SampleType::CALLCHAIN) {
-        words.extend([1000, 4, -512_i64 as u64, ip, 0x1100, 0x1200]);
+        fields.extend([1000, 4, CONTEXT_USER, ip, 0x1100, 0x1200]);
     }
     if more.contains(SampleType::BRANCH_STACK) {
-        words.extend([2, 0x1000, 0x1010, 1, 0x1020, 0x1030, 2]);
-        words.push(2);
-        words.extend(0x100..0x108);
-        words.push(64);
-        words.extend([0; 8]);
-        words.extend([64, 30, 0x6810_0042]);
+        fields.extend([2, 0x1000, 0x1010, 1, 0x1020, 0x1030, 2]);
+        fields.push(2);
+        fields.extend(0x100..0x108);
+        fields.push(64);
+        fields.extend([0; 8]);
+        fields.extend([64, 30, 0x6810_0042]);
     }
-    record.bytes(&words.into_iter().flat_map(u64::to_le_bytes).collect::<Vec<u8>>()).finish();
+    record.bytes(&words(&fields)).finish();
 }
 
 fn closed(events: &[FileEvent], data: &[u8]) -> Vec<u8> {

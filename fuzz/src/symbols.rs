@@ -20,7 +20,7 @@ pub fn symbolizer(inlined: bool) -> Symbolizer {
 pub fn ask_file(symbolizer: &mut Symbolizer, path: &Path, build_id: Option<&BuildId>) {
     let addresses: Vec<u64> =
         (0..0x2000).step_by(16).chain([0x40_1000, 1 << 40, u64::MAX - 1, u64::MAX]).collect();
-    let found = symbolizer.resolve(&Module::File { path, build_id }, &addresses);
+    let found = symbolizer.resolve(&Module::file(path, build_id), &addresses);
     assert_eq!(found.symbols.len(), addresses.len());
     black_box(found);
 }

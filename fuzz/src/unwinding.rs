@@ -24,7 +24,7 @@ pub fn walk_file(path: &Path, choices: u8, stack: &[u8]) {
     let arch = if choices & AARCH64 == 0 { Arch::X86_64 } else { Arch::Aarch64 };
     let copy = StackCopy::new(STACK, stack, choices & FULL != 0);
     let symbolizer = symbols::symbolizer(false);
-    let module = Module::File { path, build_id: None };
+    let module = Module::file(path, None);
     let table = symbolizer.unwinder().table(&module, arch, true);
     let mut scratch = UnwindScratch::default();
     for pc in (0x1000..0x2000).step_by(8).chain([0, 0x40_1000, 1 << 40, u64::MAX]) {

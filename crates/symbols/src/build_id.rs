@@ -6,7 +6,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use object::read::elf::{FileHeader, Note, ProgramHeader as _, SectionHeader as _};
-use object::read::{ReadCache, ReadRef};
+use object::read::{Object as _, ReadCache, ReadRef};
 use object::{Endianness, FileKind, elf};
 
 use crate::Error;
@@ -81,9 +81,27 @@ impl fmt::Debug for BuildId {
 /// # Errors
 /// If the file cannot be opened or is no ELF file.
 pub fn read_build_id(path: &Path) -> Result<Option<BuildId>, Error> {
-    let is_id = NoteKind { owner: elf::ELF_NOTE_GNU, kind: elf::NT_GNU_BUILD_ID };
-    Ok(read_note(path, &is_id)?.and_then(|id| BuildId::new(&id).ok()))
+    Ok(read_note(path, &BUILD_ID)?.and_then(|id| BuildId::new(&id).ok()))
 }
+
+/// The same of an open file; its position changes.
+///
+/// # Errors
+/// If it is no ELF file, or cannot be read.
+pub(crate) fn build_id_of(file: File) -> object::Result<Option<BuildId>> {
+    let cache = ReadCache::new(ReadBudget { file, left: MOST_READ });
+    Ok(note(&cache, &BUILD_ID)?.and_then(|id| BuildId::new(&id).ok()))
+}
+
+/// The name in `.gnu_debuglink` of an open file, whose position changes; `None` without one.
+pub(crate) fn debug_link_of(file: File) -> Option<Vec<u8>> {
+    let cache = ReadCache::new(ReadBudget { file, left: MOST_READ });
+    let elf = object::File::parse(&cache).ok()?;
+    Some(elf.gnu_debuglink().ok()??.0.to_vec())
+}
+
+/// The note of a build ID.
+const BUILD_ID: NoteKind = NoteKind { owner: elf::ELF_NOTE_GNU, kind: elf::NT_GNU_BUILD_ID };
 
 /// What the ELF file at `path` says of the package that it is from: JSON with `name` and `version`, as distributions put it
 /// into the note `FDO` of type `0xcafe1a7e` (systemd's "Package Metadata for Executable Files"). `None` without such a note.

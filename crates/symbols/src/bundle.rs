@@ -17,7 +17,9 @@ use std::path::{Path, PathBuf};
 
 use crate::codec::{Stored, encode};
 use crate::unwind::{Gap, Rule, StoredRules, rules_from_bytes, rules_to_bytes};
-use crate::{BuildId, KernelIdentity, Module, Resolved, State, Symbol};
+use crate::{
+    BuildId, Doubt, KernelIdentity, MissingSplit, Module, ModuleFile, Resolved, State, Symbol,
+};
 
 /// The last byte is the version.
 const MAGIC: [u8; 8] = *b"pmbundl\x01";
@@ -288,13 +290,19 @@ fn take_number(bytes: &mut &[u8]) -> Option<usize> {
 /// A module as it will be asked for again: all of this comes from the recording.
 pub(crate) fn key_of(module: &Module<'_>) -> Vec<u8> {
     match module {
-        Module::File { path, build_id } => {
-            let id = build_id.map_or(&[][..], BuildId::significant);
-            [b"f", id, &[0], path.as_os_str().as_bytes()].concat()
+        Module::File(ModuleFile { path, build_id, mapped }) => {
+            let path = path.as_os_str().as_bytes();
+            match (build_id, mapped.and_then(|mapped| mapped.inode)) {
+                (None, Some(inode)) => [&b"i"[..], &inode.to_bytes(), path].concat(),
+                (id, _) => {
+                    let id = id.map_or(&[][..], BuildId::significant);
+                    [b"f", id, &[0], path].concat()
+                }
+            }
         }
         Module::Kernel => b"k".to_vec(),
         Module::Vdso => b"v".to_vec(),
-        Module::Jit { pid } => [&b"j"[..], &pid.to_le_bytes()].concat(),
+        Module::Jit { pid, .. } => [&b"j"[..], &pid.to_le_bytes()].concat(),
     }
 }
 
@@ -319,6 +327,12 @@ fn state_to_bytes(state: &State) -> Vec<u8> {
         State::OtherBoot => (10, Vec::new()),
         State::NoPerfMap => (11, Vec::new()),
         State::NotMapped => (12, Vec::new()),
+        State::FileChanged => (13, Vec::new()),
+        State::Unproven(Doubt::OtherHost) => (14, Vec::new()),
+        State::Unproven(Doubt::Overlay) => (15, Vec::new()),
+        State::SplitMissing(missing) => (16, missing.to_bytes()),
+        State::NotElf => (17, Vec::new()),
+        State::StalePerfMap(path) => (18, path.as_os_str().as_bytes().to_vec()),
     };
     std::iter::once(code).chain(text).collect()
 }
@@ -344,6 +358,12 @@ fn state_from_bytes(bytes: &[u8]) -> Option<State> {
         10 => State::OtherBoot,
         11 => State::NoPerfMap,
         12 => State::NotMapped,
+        13 => State::FileChanged,
+        14 => State::Unproven(Doubt::OtherHost),
+        15 => State::Unproven(Doubt::Overlay),
+        16 => State::SplitMissing(MissingSplit::from_bytes(rest)?),
+        17 => State::NotElf,
+        18 => State::StalePerfMap(PathBuf::from(std::ffi::OsStr::from_bytes(rest))),
         _ => return None,
     })
 }
@@ -363,6 +383,8 @@ mod tests {
             State::FileReplaced,
             State::NotAllowed,
             State::Unreadable("no".into()),
+            State::NotElf,
+            State::StalePerfMap("/tmp/perf-7.map".into()),
             State::BuildIdDiffers { recorded: id(1), file: Some(id(2)) },
             State::BuildIdDiffers { recorded: id(1), file: None },
             State::DebugFileDiffers("/x".into()),
@@ -371,6 +393,15 @@ mod tests {
             State::OtherBoot,
             State::NoPerfMap,
             State::NotMapped,
+            State::FileChanged,
+            State::Unproven(Doubt::OtherHost),
+            State::Unproven(Doubt::Overlay),
+            State::SplitMissing(MissingSplit {
+                tried: vec!["/a/x.dwo".into(), "/b/x.dwo".into()],
+                refused: Some(("/a/x.dwo".into(), "it is of another build".into())),
+                has_others: true,
+            }),
+            State::SplitMissing(MissingSplit { tried: vec![], refused: None, has_others: false }),
         ]
     }
 
@@ -440,7 +471,7 @@ mod tests {
         let found = Resolved { symbols: vec![symbol("b"), symbol("a"), None], state: State::Found };
         bundle.add(&Module::Kernel, &[20, 10, 30], &found).unwrap();
         let nothing = Resolved { symbols: vec![None], state: State::NoSymbols };
-        let module = Module::File { path: Path::new("/bin/x"), build_id: None };
+        let module = Module::file(Path::new("/bin/x"), None);
         bundle.add(&module, &[5], &nothing).unwrap();
         bundle
     }

@@ -32,6 +32,8 @@ const NOTED_EVERY: Duration = Duration::from_secs(24 * 3600);
 /// Age at which a file that was being written belongs to nobody any more.
 const ABANDONED: Duration = Duration::from_secs(3600);
 const SUFFIX: &str = "sym";
+/// Raised when files have more names than earlier versions found in them, whose answers are then not used.
+const ANSWERS: u8 = 1;
 
 /// A folder of cache files.
 #[derive(Debug, Clone)]
@@ -52,7 +54,7 @@ impl SymbolCache {
     /// The cache in `folder`, which is made if need be; `None` if it cannot be used, or is not ours.
     pub(crate) fn open(folder: &Path, options: Options, sources: &Sources) -> Option<Self> {
         private_folder(folder)?;
-        let mut variant = vec![u8::from(options.inlined), u8::from(sources.debuginfod)];
+        let mut variant = vec![u8::from(options.inlined), u8::from(sources.debuginfod), ANSWERS];
         for path in sources.symfs.iter().chain(&sources.debug_dirs) {
             variant.extend(path.as_os_str().as_encoded_bytes());
             variant.push(0);

@@ -19,7 +19,7 @@ use crate::image::{Image, Segments, of_io};
 use crate::kallsyms::Kallsyms;
 use crate::locate::Locator;
 use crate::table::SymbolTable;
-use crate::{Module, Sources, State, file, kernel};
+use crate::{Module, ModuleFile, Sources, State, file, kernel};
 
 /// More than this is no function but a missing symbol, bytes.
 const LARGEST: u64 = 4 << 20;
@@ -93,8 +93,8 @@ pub(crate) fn at(
 ) -> Result<Vec<Code>, NoCode> {
     let locator = Locator::new(sources);
     let found = match module {
-        Module::File { path, build_id } => {
-            let (image, debug) = with_symbols(&locator, path, *build_id)?;
+        Module::File(file) => {
+            let (image, debug) = with_symbols(&locator, *file)?;
             in_image(&image, debug.as_ref(), addresses)?
         }
         Module::Vdso => in_image(&file::vdso().map_err(NoCode::File)?, None, addresses)?,
@@ -113,8 +113,8 @@ pub(crate) fn ranges_at(
 ) -> Result<Vec<Option<Range<u64>>>, NoCode> {
     let locator = Locator::new(sources);
     match module {
-        Module::File { path, build_id } => {
-            let (image, debug) = with_symbols(&locator, path, *build_id)?;
+        Module::File(file) => {
+            let (image, debug) = with_symbols(&locator, *file)?;
             ranges_in_image(&image, debug.as_ref(), addresses)
         }
         Module::Vdso => ranges_in_image(&file::vdso().map_err(NoCode::File)?, None, addresses),
@@ -129,13 +129,12 @@ pub(crate) fn ranges_at(
 /// The file that ran, and the file that has its symbol table where it was stripped.
 fn with_symbols(
     locator: &Locator<'_>,
-    path: &Path,
-    build_id: Option<&crate::BuildId>,
+    file: ModuleFile<'_>,
 ) -> Result<(Image, Option<Image>), NoCode> {
-    let image = locator.file(path, build_id).map_err(NoCode::File)?;
+    let image = locator.file(file).map_err(NoCode::File)?;
     let own_id = image.build_id();
     let debug =
-        locator.debug_file(&image, build_id.or(own_id.as_ref()), |file| file.has(".symtab"));
+        locator.debug_file(&image, file.build_id.or(own_id.as_ref()), |file| file.has(".symtab"));
     Ok((image, debug.image))
 }
 
@@ -305,7 +304,7 @@ mod tests {
     #[test]
     fn a_function_of_a_file_has_the_bytes_that_are_in_memory() {
         let (path, offset) = own();
-        let module = Module::File { path: &path, build_id: None };
+        let module = Module::file(&path, None);
         let symbolizer = Symbolizer::new(Options { inlined: false });
         let found = symbolizer.code(&module, &[offset + 1, offset + 3, u64::MAX]).unwrap();
         let [code] = &found[..] else { panic!("{found:?}") };
@@ -317,9 +316,12 @@ mod tests {
         let ranges = symbolizer.function_ranges(&module, &[offset + 1, u64::MAX]).unwrap();
         assert_eq!(ranges, [Some(offset..offset + code.bytes.len() as u64), None]);
         assert_eq!(symbolizer.code(&module, &[u64::MAX]), Err(NoCode::NoRange));
-        let gone = Module::File { path: Path::new("/nowhere"), build_id: None };
+        let gone = Module::file(Path::new("/nowhere"), None);
         assert_eq!(symbolizer.code(&gone, &[1]), Err(NoCode::File(State::FileMissing)));
-        assert_eq!(symbolizer.code(&Module::Jit { pid: 1 }, &[1]), Err(NoCode::InMemory));
+        assert_eq!(
+            symbolizer.code(&Module::Jit { pid: 1, origin: None }, &[1]),
+            Err(NoCode::InMemory)
+        );
     }
 
     /// Our own program stands for the kernel's memory: an ELF file with addresses.

@@ -3,12 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use addr2line::Context;
 use addr2line::gimli::{self, EndianSlice, RunTimeEndian, SectionId};
+use addr2line::{Context, LookupContinuation as _, LookupResult};
 use object::read::Object as _;
 
 use crate::demangle::{Demangler, FunctionName};
 use crate::image::{Image, SectionBytes};
+use crate::split::{SplitPlaces, SplitUnits};
 use crate::{Frame, Line, Symbol};
 
 /// Bytes of a section.
@@ -41,26 +42,42 @@ pub(crate) struct DebugInfo {
     main: Sections,
     /// What dwz(1) moved out of several files.
     supplementary: Option<Sections>,
+    split: SplitUnits,
     endian: RunTimeEndian,
 }
 
+/// Sections of a file, as far as they are wanted and it has them.
 #[derive(Debug)]
-struct Sections {
+pub(crate) struct Sections {
     image: Arc<Image>,
     found: Vec<(SectionId, SectionBytes)>,
 }
 
 impl Sections {
-    fn of(image: Arc<Image>, wanted: impl Iterator<Item = SectionId>) -> Self {
-        let found = wanted.filter_map(|id| Some((id, image.section(id.name())?))).collect();
+    pub(crate) fn of(
+        image: Arc<Image>,
+        wanted: impl Iterator<Item = SectionId>,
+        name: impl Fn(SectionId) -> Option<&'static str>,
+    ) -> Self {
+        let found = wanted.filter_map(|id| Some((id, image.section(name(id)?)?))).collect();
         Self { image, found }
     }
 
-    fn dwarf(&self, endian: RunTimeEndian) -> gimli::Dwarf<Slice<'_>> {
+    /// A section's bytes; none, if it is not there.
+    pub(crate) fn contents(&self, id: SectionId) -> &[u8] {
+        let found = self.found.iter().find(|(found, _)| *found == id);
+        found.map_or(&[][..], |(_, section)| self.image.contents(section))
+    }
+
+    /// Bytes in memory, without those that are mapped.
+    pub(crate) fn memory(&self) -> u64 {
+        let sections = self.found.iter().map(|(_, section)| section.memory());
+        sections.sum::<u64>() + self.image.memory()
+    }
+
+    pub(crate) fn dwarf(&self, endian: RunTimeEndian) -> gimli::Dwarf<Slice<'_>> {
         let section = |id: SectionId| {
-            let found = self.found.iter().find(|(found, _)| *found == id);
-            let bytes = found.map_or(&[][..], |(_, section)| self.image.contents(section));
-            Ok::<_, std::convert::Infallible>(EndianSlice::new(bytes, endian))
+            Ok::<_, std::convert::Infallible>(EndianSlice::new(self.contents(id), endian))
         };
         match gimli::Dwarf::load(section) {
             Ok(dwarf) => dwarf,
@@ -75,6 +92,16 @@ impl DebugInfo {
         Self::read(image, debug_dirs, &SECTIONS)
     }
 
+    /// The same, with other places for the units that it has skeletons of.
+    pub(crate) fn with_split(self, places: SplitPlaces) -> Self {
+        Self { split: SplitUnits::new(places, self.endian), ..self }
+    }
+
+    /// The units that it has skeletons of.
+    pub(crate) fn split(&self) -> &SplitUnits {
+        &self.split
+    }
+
     /// The same with where variables are at which instructions: that is large, and few ask for it.
     pub(crate) fn with_locations(image: Arc<Image>, debug_dirs: &[PathBuf]) -> Option<Self> {
         Self::read(image, debug_dirs, &[&SECTIONS[..], &LOCATIONS].concat())
@@ -87,9 +114,12 @@ impl DebugInfo {
         let big = !image.elf().ok()?.is_little_endian();
         let endian = if big { RunTimeEndian::Big } else { RunTimeEndian::Little };
         let all = || wanted.iter().copied();
+        let sections =
+            |image: Arc<Image>| Sections::of(image, all(), |section| Some(section.name()));
         let supplementary =
-            supplementary(&image, debug_dirs).map(|image| Sections::of(Arc::new(image), all()));
-        Some(Self { main: Sections::of(image, all()), supplementary, endian })
+            supplementary(&image, debug_dirs).map(|image| sections(Arc::new(image)));
+        let split = SplitUnits::new(SplitPlaces::default(), endian);
+        Some(Self { main: sections(image), supplementary, split, endian })
     }
 
     /// All of it.
@@ -111,7 +141,7 @@ impl DebugInfo {
         let Ok(context) = Context::from_dwarf(self.dwarf()) else {
             return addresses.map(|_| None).collect();
         };
-        addresses.map(|address| places(&context, address, demangler)).collect()
+        addresses.map(|address| places(&context, &self.split, address, demangler)).collect()
     }
 }
 
@@ -125,6 +155,11 @@ pub(crate) struct Places {
 }
 
 impl Places {
+    /// Whether a function is known there.
+    pub(crate) fn has_name(&self) -> bool {
+        self.name.is_some()
+    }
+
     /// Adds lines and inlined functions to what a symbol table said. The table has the names that
     /// other tools show (clones, Fortran's underscores), so its name stays.
     pub(crate) fn complete(self, symbol: &mut Option<Symbol>, inlined: bool) {
@@ -140,8 +175,19 @@ impl Places {
     }
 }
 
-fn places(context: &Context<Slice<'_>>, address: u64, demangler: &mut Demangler) -> Option<Places> {
-    let mut frames = context.find_frames(address).skip_all_loads().ok()?;
+fn places<'a>(
+    context: &Context<Slice<'a>>,
+    split: &'a SplitUnits,
+    address: u64,
+    demangler: &mut Demangler,
+) -> Option<Places> {
+    let mut found = context.find_frames(address);
+    let mut frames = loop {
+        found = match found {
+            LookupResult::Output(frames) => break frames.ok()?,
+            LookupResult::Load { load, continuation } => continuation.resume(split.load(&load)),
+        };
+    };
     // The innermost comes first; what has no name is a block, not a function.
     let mut found: Vec<(Option<FunctionName>, Option<Line>)> = Vec::new();
     while let Ok(Some(frame)) = frames.next() {

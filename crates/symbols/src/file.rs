@@ -13,7 +13,7 @@ use crate::dwarf::DebugInfo;
 use crate::image::Image;
 use crate::locate::Locator;
 use crate::table::SymbolTable;
-use crate::{BuildId, Options, State, Symbol, layout, plt};
+use crate::{BuildId, ModuleFile, Options, State, Symbol, layout, plt};
 
 /// A vdso is a page or two.
 const LARGEST_VDSO: u64 = 1 << 20;
@@ -36,22 +36,31 @@ pub(crate) struct FromTables {
 #[derive(Debug)]
 pub(crate) struct DebugWork {
     pub(crate) info: Arc<DebugInfo>,
-    /// Number of the address among those asked for, and address as debug information counts.
-    pub(crate) addresses: Vec<(u32, u64)>,
+    pub(crate) addresses: Vec<DebugAddress>,
 }
 
-/// Symbols of `offsets`, ascending, in the file that ran as `path`.
+/// An address that debug information has to be asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct DebugAddress {
+    /// Its number among those asked for.
+    pub(crate) index: u32,
+    /// As debug information counts.
+    pub(crate) address: u64,
+    /// The symbol table has a name whose function has no size: debug information knows better, if it has one.
+    pub(crate) is_doubtful: bool,
+}
+
+/// Symbols of `offsets`, ascending, in the file that ran.
 pub(crate) fn of_file(
     locator: &Locator<'_>,
     options: Options,
-    path: &Path,
-    id: Option<&BuildId>,
+    file: ModuleFile<'_>,
     offsets: &[u64],
 ) -> Result<FromTables, State> {
-    let image = locator.file(path, id)?;
+    let image = locator.file(file)?;
     let segments = image.segments();
     let addresses: Vec<Option<u64>> = offsets.iter().map(|&at| segments.address(at)).collect();
-    Ok(of_image(locator, options, image, id, &addresses))
+    Ok(of_image(locator, options, image, file.build_id, &addresses))
 }
 
 /// Symbols of `offsets`, ascending, in a file of build `id` that is nowhere, from its debug file alone. `missing` is what
@@ -105,33 +114,46 @@ pub(crate) fn of_image(
     }
     found.file = separate.as_ref().unwrap_or(&image).path().to_owned();
     let mut demangler = Demangler::default();
-    found.symbols = from_tables(&image, separate.as_deref(), addresses, &mut demangler);
+    let (symbols, doubtful) = from_tables(&image, separate.as_deref(), addresses, &mut demangler);
+    found.symbols = symbols;
 
-    let left: Vec<(u32, u64)> = (0_u32..)
-        .zip(addresses.iter().zip(&found.symbols))
-        .filter(|(_, (_, symbol))| options.inlined || symbol.is_none())
-        .filter_map(|(index, (address, _))| Some((index, (*address)?)))
+    let left: Vec<DebugAddress> = (0_u32..)
+        .zip(addresses.iter().zip(found.symbols.iter().zip(doubtful)))
+        .filter(|(_, (_, (symbol, is_doubtful)))| {
+            options.inlined || symbol.is_none() || *is_doubtful
+        })
+        .filter_map(|(index, (address, (_, is_doubtful)))| {
+            Some(DebugAddress { index, address: (*address)?, is_doubtful })
+        })
         .collect();
     if !left.is_empty() {
         let dirs = locator.debug_dirs();
+        let places = locator.split_places(&image, separate.as_deref());
         let info = DebugInfo::of(image, &dirs).or_else(|| DebugInfo::of(separate?, &dirs));
-        found.debug = info.map(|info| DebugWork { info: Arc::new(info), addresses: left });
+        found.debug =
+            info.map(|info| DebugWork { info: Arc::new(info.with_split(places)), addresses: left });
     }
     found
 }
 
-/// Asks the tables in turn, the fullest first, for what is still without a name.
+/// Asks the tables in turn, the fullest first, for what is still without a name. Also, whether the name is that of a function
+/// without a size.
 fn from_tables(
     image: &Image,
     separate: Option<&Image>,
     addresses: &[Option<u64>],
     demangler: &mut Demangler,
-) -> Vec<Option<Symbol>> {
+) -> (Vec<Option<Symbol>>, Vec<bool>) {
     let mut symbols = vec![None; addresses.len()];
-    let full = |image: &Image, symbols: &mut Vec<Option<Symbol>>, demangler: &mut Demangler| {
+    let mut doubtful = vec![false; addresses.len()];
+    let mut full = |image: &Image, symbols: &mut Vec<Option<Symbol>>, demangler: &mut Demangler| {
         let Ok(elf) = image.elf() else { return false };
         let table = SymbolTable::of_symtab_at(&elf, addresses);
         fill(&table, addresses, symbols, demangler);
+        let number = |address: &Option<u64>| address.and_then(|address| table.get(address));
+        for (address, doubtful) in addresses.iter().zip(&mut doubtful) {
+            *doubtful |= number(address).is_some_and(|number| table.is_stretched(number));
+        }
         !table.is_empty()
     };
     let mut has_table = full(image, &mut symbols, demangler);
@@ -148,7 +170,7 @@ fn from_tables(
         fill(&SymbolTable::of_dynsym(&elf), addresses, &mut symbols, demangler);
         plt::fill(&elf, addresses, &mut symbols, demangler);
     }
-    symbols
+    (symbols, doubtful)
 }
 
 fn fill(

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use memmap2::Mmap;
 use object::read::{CompressionFormat, Object as _, ObjectSection as _, ObjectSegment as _};
 
-use crate::{BuildId, State, sys};
+use crate::{BuildId, State, sectionless, sys};
 
 /// No section is decompressed to more than this, bytes.
 const LARGEST_SECTION: u64 = 1 << 30;
@@ -23,6 +23,17 @@ const XZ_MEMORY: u32 = 128 << 10;
 pub(crate) struct Image {
     path: PathBuf,
     data: Data,
+    /// Where debug files of a file of another root are.
+    home: Option<Home>,
+}
+
+/// The place of a file below the root of another process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Home {
+    /// `/proc/PID/root`.
+    pub(crate) root: PathBuf,
+    /// Its path, as processes with this root see it.
+    pub(crate) path: PathBuf,
 }
 
 #[derive(Debug)]
@@ -38,22 +49,43 @@ pub(crate) enum SectionBytes {
     Decompressed(Vec<u8>),
 }
 
+impl SectionBytes {
+    /// Bytes that are not the file's.
+    pub(crate) fn memory(&self) -> u64 {
+        match self {
+            Self::Plain(_) => 0,
+            Self::Decompressed(bytes) => bytes.len() as u64,
+        }
+    }
+}
+
 impl Image {
     /// Opens the file at `path`. Only a regular one: a recording can name a pipe, which would block,
     /// or a device.
     pub(crate) fn open(path: &Path) -> Result<Self, State> {
-        let data = match regular(path)? {
+        let map = match regular(path)? {
             (_, 0) => return Err(State::Unreadable("the file is empty".into())),
-            (file, _) => Data::Mapped(sys::map(&file).map_err(|error| of_io(&error))?),
+            (file, _) => sys::map(&file).map_err(|error| of_io(&error))?,
         };
-        let image = Self { path: path.to_path_buf(), data };
+        let data = sectionless::with_section_headers(&map).map_or(Data::Mapped(map), Data::Owned);
+        let image = Self { path: path.to_path_buf(), data, home: None };
         image.elf()?;
         Ok(image)
     }
 
     /// Takes `bytes`, that were found in `path`, as a file.
     pub(crate) fn in_memory(path: &Path, bytes: Vec<u8>) -> Self {
-        Self { path: path.to_path_buf(), data: Data::Owned(bytes) }
+        let bytes = sectionless::with_section_headers(&bytes).unwrap_or(bytes);
+        Self { path: path.to_path_buf(), data: Data::Owned(bytes), home: None }
+    }
+
+    /// The same, of another root.
+    pub(crate) fn with_home(self, home: Home) -> Self {
+        Self { home: Some(home), ..self }
+    }
+
+    pub(crate) fn home(&self) -> Option<&Home> {
+        self.home.as_ref()
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -67,9 +99,22 @@ impl Image {
         }
     }
 
+    /// Bytes in memory, if it is not mapped.
+    pub(crate) fn memory(&self) -> u64 {
+        match &self.data {
+            Data::Mapped(_) => 0,
+            Data::Owned(bytes) => bytes.len() as u64,
+        }
+    }
+
     /// The file's headers; cheap.
     pub(crate) fn elf(&self) -> Result<object::File<'_>, State> {
-        object::File::parse(self.bytes()).map_err(|error| State::Unreadable(error.to_string()))
+        object::File::parse(self.bytes()).map_err(|error| {
+            match self.bytes().starts_with(b"\x7fELF") {
+                true => State::Unreadable(error.to_string()),
+                false => State::NotElf,
+            }
+        })
     }
 
     pub(crate) fn build_id(&self) -> Option<BuildId> {
@@ -245,6 +290,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(Image::open(&dir.path().join("none")).unwrap_err(), State::FileMissing);
         assert!(matches!(Image::open(dir.path()), Err(State::Unreadable(_))));
+        let text = dir.path().join("text");
+        std::fs::write(&text, "int main;").unwrap();
+        assert_eq!(Image::open(&text).unwrap_err(), State::NotElf);
+        std::fs::write(&text, b"\x7fELF and no more").unwrap();
+        assert!(matches!(Image::open(&text), Err(State::Unreadable(_))));
         let empty = dir.path().join("empty");
         std::fs::write(&empty, "").unwrap();
         assert!(matches!(Image::open(&empty), Err(State::Unreadable(_))));

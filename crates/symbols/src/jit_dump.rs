@@ -1,8 +1,8 @@
 //! `jit-PID.dump`: functions that a runtime compiled, with their lines.
 //!
 //! The format is that of the kernel's `tools/perf/Documentation/jitdump-specification.txt`. Records
-//! have the time at which a function was created; addresses are looked up without a time, so if memory
-//! was reused the later function wins, as with perf maps.
+//! have the time at which a function was created: [`GeneratedCode`] looks addresses up by it. Without a time the later
+//! function wins where memory was reused, as with perf maps.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read as _};
@@ -10,6 +10,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::demangle::Demangler;
+use rustc_hash::FxHashMap;
+
+use crate::perf_map::open_no_link;
+use crate::unwind::{Arch, Gap, Rule, UnwindScratch, generated};
 use crate::{Line, RangeMap, Symbol};
 
 /// `JiTD`, as a number.
@@ -18,11 +22,25 @@ const CODE_LOAD: u32 = 0;
 const CODE_MOVE: u32 = 1;
 const DEBUG_INFO: u32 = 2;
 const CODE_CLOSE: u32 = 3;
+const CODE_UNWINDING: u32 = 4;
 /// More of a file is not read.
 const LARGEST: u64 = 4 << 30;
 /// More of a record is not looked at: a load record is a name and then code, which is passed over.
 const MOST_OF_LOAD: u64 = 64 << 10;
 const MOST_OF_DEBUG: u64 = 16 << 20;
+/// What a header has behind its first 12 bytes: machine, padding, process, time, flags.
+const HEADER_REST: u64 = 28;
+/// Where the flags are in that.
+const FLAGS_AT: usize = 20;
+/// Flag: times are those of the CPU's own clock.
+const CPU_TIMES: u8 = 1;
+/// Size of a page of addresses, bytes as a power of two.
+const PAGE_BITS: u32 = 12;
+/// Functions on pages that are kept, 4 bytes each.
+const MOST_ENTRIES: usize = 64 << 20;
+/// Pages that a function may reach over, and its bytes: beyond that it is damage.
+const MOST_PAGES: usize = 4096;
+const LARGEST_FUNCTION: u64 = (MOST_PAGES as u64) << PAGE_BITS;
 /// Lines that are kept, all functions together.
 const MOST_LINES: usize = 16 << 20;
 
@@ -33,8 +51,26 @@ pub(crate) struct JitDump {
     functions: RangeMap<(u64, Arc<JitFunction>)>,
     /// Lines of the function that is to follow, and where it starts.
     pending: Option<(u64, Vec<(u64, Line)>)>,
+    /// Unwind information of the function that is to follow.
+    pending_frames: Option<Arc<[u8]>>,
     /// Lines of all functions.
     lines: usize,
+    /// Everything that was put anywhere, in the order of the dump.
+    loads: Vec<CodeLoad>,
+    /// Its times are those of the CPU's own clock, which no recording has.
+    has_cpu_times: bool,
+}
+
+/// A function at its addresses, from a time on.
+#[derive(Debug, Clone)]
+struct CodeLoad {
+    /// Nanoseconds of `CLOCK_MONOTONIC`.
+    time: u64,
+    start: u64,
+    size: u64,
+    function: Arc<JitFunction>,
+    /// Its `.eh_frame`, if the runtime describes how it is left.
+    frames: Option<Arc<[u8]>>,
 }
 
 #[derive(Debug)]
@@ -47,15 +83,18 @@ struct JitFunction {
 impl JitDump {
     /// Reads the dump at `path`. What is damaged ends it; what came before stays.
     pub(crate) fn read(path: &Path, demangler: &mut Demangler) -> io::Result<Self> {
-        // Anyone may write to /tmp: a link there could lead anywhere.
-        if !std::fs::symlink_metadata(path)?.is_file() {
-            return Err(io::Error::other("it is not a regular file"));
-        }
-        let mut reader =
-            Reader { file: BufReader::new(File::open(path)?), big: false, left: LARGEST };
+        Self::of_file(open_no_link(path)?, demangler)
+    }
+
+    /// The dump in an open file.
+    pub(crate) fn of_file(file: File, demangler: &mut Demangler) -> io::Result<Self> {
+        let mut reader = Reader { file: BufReader::new(file), big: false, left: LARGEST };
         let size = reader.header()?;
-        reader.skip(size)?;
-        let mut dump = Self::default();
+        let front = reader.bytes(size.min(HEADER_REST))?;
+        reader.skip(size - front.len() as u64)?;
+        let at = if reader.big { HEADER_REST as usize - 1 } else { FLAGS_AT };
+        let flags = front.get(at).copied().unwrap_or(0);
+        let mut dump = Self { has_cpu_times: flags & CPU_TIMES != 0, ..Self::default() };
         while dump.record(&mut reader, demangler).unwrap_or(false) {}
         Ok(dump)
     }
@@ -63,16 +102,13 @@ impl JitDump {
     /// The function at `address`, with the line if the dump has one.
     pub(crate) fn get(&self, address: u64) -> Option<Symbol> {
         let (start, function) = self.functions.get(address)?;
-        let at = address.saturating_sub(*start);
-        let after = function.lines.partition_point(|(from, _)| *from <= at);
-        let line = after.checked_sub(1).map(|index| function.lines[index].1.clone());
-        Some(Symbol { line, ..Symbol::named(Arc::clone(&function.name)) })
+        Some(function.symbol(address.saturating_sub(*start)))
     }
 
     /// Takes one record; whether there may be more.
     fn record(&mut self, reader: &mut Reader, demangler: &mut Demangler) -> io::Result<bool> {
         let (kind, size) = (reader.u32()?, reader.u32()?);
-        let _time = reader.u64()?;
+        let time = reader.u64()?;
         let Some(size) = u64::from(size).checked_sub(16) else { return Ok(false) };
         let most = if kind == DEBUG_INFO { MOST_OF_DEBUG } else { MOST_OF_LOAD };
         let body = reader.bytes(size.min(most))?;
@@ -80,32 +116,53 @@ impl JitDump {
         let mut body = Body { bytes: &body, big: reader.big };
         // One that is too short tells nothing; the next may.
         let _ = match kind {
-            CODE_LOAD => self.load(&mut body, demangler),
-            CODE_MOVE => self.moved(&mut body),
+            CODE_LOAD => self.load(time, &mut body, demangler),
+            CODE_MOVE => self.moved(time, &mut body),
             DEBUG_INFO => self.debug(&mut body, demangler),
+            CODE_UNWINDING => self.unwinding(&mut body),
             CODE_CLOSE => return Ok(false),
             _ => None,
         };
         Ok(true)
     }
 
-    fn load(&mut self, body: &mut Body<'_>, demangler: &mut Demangler) -> Option<()> {
+    fn load(&mut self, time: u64, body: &mut Body<'_>, demangler: &mut Demangler) -> Option<()> {
         let _pid_tid_vma = (body.u64()?, body.u64()?);
         let (start, size, _index) = (body.u64()?, body.u64()?, body.u64()?);
         let name = demangler.name(body.text()?);
         // Lines come in a record of their own, before the function.
         let lines = self.pending.take().filter(|(of, _)| *of == start).map(|(_, lines)| lines);
         let function = Arc::new(JitFunction { name, lines: lines.unwrap_or_default() });
+        let frames = self.pending_frames.take();
+        self.loads.push(CodeLoad { time, start, size, function: Arc::clone(&function), frames });
         self.functions.insert(start, start.saturating_add(size.max(1)), (start, function));
         Some(())
     }
 
-    fn moved(&mut self, body: &mut Body<'_>) -> Option<()> {
+    fn moved(&mut self, time: u64, body: &mut Body<'_>) -> Option<()> {
         let _pid_tid_vma = (body.u64()?, body.u64()?);
         let (from, to, size) = (body.u64()?, body.u64()?, body.u64()?);
         let function = Arc::clone(&self.functions.get(from)?.1);
+        let moved = |load: &&CodeLoad| Arc::ptr_eq(&load.function, &function);
+        let frames = self.loads.iter().rfind(moved).and_then(|load| load.frames.clone());
+        self.loads.push(CodeLoad {
+            time,
+            start: to,
+            size,
+            function: Arc::clone(&function),
+            frames,
+        });
         self.functions.remove(from, from.saturating_add(size));
         self.functions.insert(to, to.saturating_add(size), (to, function));
+        Some(())
+    }
+
+    /// `.eh_frame` and, behind it, `.eh_frame_hdr`, which is not needed for one function.
+    fn unwinding(&mut self, body: &mut Body<'_>) -> Option<()> {
+        let (all, header, _mapped) = (body.u64()?, body.u64()?, body.u64()?);
+        let size = usize::try_from(all.checked_sub(header)?).ok()?;
+        self.pending_frames =
+            body.bytes.get(..size).filter(|frames| !frames.is_empty()).map(Arc::from);
         Some(())
     }
 
@@ -130,6 +187,158 @@ impl JitDump {
         lines.sort_by_key(|(offset, _)| *offset);
         self.pending = Some((start, lines));
         Some(())
+    }
+}
+
+impl JitFunction {
+    /// The symbol of a place so far behind its start.
+    fn symbol(&self, at: u64) -> Symbol {
+        let after = self.lines.partition_point(|(from, _)| *from <= at);
+        let line = after.checked_sub(1).map(|index| self.lines[index].1.clone());
+        Symbol { line, ..Symbol::named(Arc::clone(&self.name)) }
+    }
+}
+
+/// Code that a process generated, by time: each function has places of its own, whatever was at its addresses before.
+///
+/// ```text
+///  time      │ 10          │ 20           │ 30
+///  0x7f0000  │ first ──────│──────────────│ third ───►       samples at 0x7f0010: first until 30, then third
+///  0x7f0100  │             │ second ──────│───────────►
+///  place     │ FIRST_PLACE │ + first.size │ + second.size
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct GeneratedCode {
+    loads: Vec<CodeLoad>,
+    /// Place of each.
+    places: Vec<u64>,
+    /// By page of addresses the loads that touch it, in the order of time.
+    by_page: FxHashMap<u64, Vec<u32>>,
+    /// Entries in that.
+    entries: usize,
+}
+
+/// Code at an address at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GeneratedPlace {
+    /// The place, from [`GeneratedCode::FIRST_PLACE`] on.
+    pub place: u64,
+    /// Since when it is there, nanoseconds of `CLOCK_MONOTONIC`.
+    pub from: u64,
+    /// Until when; `u64::MAX` if nothing takes its place.
+    pub until: u64,
+}
+
+impl GeneratedCode {
+    /// Places begin here, where no address is.
+    pub const FIRST_PLACE: u64 = 1 << 62;
+
+    /// What the dump at `path` says; nothing if its times are not those of `CLOCK_MONOTONIC`.
+    ///
+    /// # Errors
+    /// If it cannot be read, or is no jitdump.
+    pub fn read(path: &Path) -> io::Result<Self> {
+        let mut code = Self::default();
+        code.add(JitDump::read(path, &mut Demangler::default())?);
+        Ok(code)
+    }
+
+    /// Adds what another dump of the process says.
+    ///
+    /// # Errors
+    /// As [`GeneratedCode::read`].
+    pub fn read_more(&mut self, path: &Path) -> io::Result<()> {
+        self.add(JitDump::read(path, &mut Demangler::default())?);
+        Ok(())
+    }
+
+    fn add(&mut self, dump: JitDump) {
+        if dump.has_cpu_times {
+            return;
+        }
+        let mut next = self
+            .places
+            .last()
+            .zip(self.loads.last())
+            .map_or(Self::FIRST_PLACE, |last| last.0.saturating_add(last.1.size.max(1)));
+        let mut loads = dump.loads;
+        loads.sort_by_key(|load| load.time);
+        for mut load in loads {
+            load.size = load.size.clamp(1, LARGEST_FUNCTION);
+            let number = self.loads.len() as u32;
+            let last = load.start.saturating_add(load.size.max(1) - 1);
+            // More pages than that has no function; a damaged dump says anything.
+            for page in (load.start >> PAGE_BITS..=last >> PAGE_BITS).take(MOST_PAGES) {
+                if self.entries == MOST_ENTRIES {
+                    break;
+                }
+                self.entries += 1;
+                self.by_page.entry(page).or_default().push(number);
+            }
+            self.places.push(next);
+            next = next.saturating_add(load.size.max(1));
+            self.loads.push(load);
+        }
+        for numbers in self.by_page.values_mut() {
+            numbers.sort_by_key(|&number| self.loads[number as usize].time);
+        }
+    }
+
+    /// Whether nothing is known.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.loads.is_empty()
+    }
+
+    /// Code at an address at a time, nanoseconds of `CLOCK_MONOTONIC`.
+    #[must_use]
+    pub fn at(&self, address: u64, time: u64) -> Option<GeneratedPlace> {
+        let numbers = self.by_page.get(&(address >> PAGE_BITS))?;
+        let load = |number: &u32| &self.loads[*number as usize];
+        let covers = |number: &&u32| {
+            let load = load(number);
+            address.checked_sub(load.start).is_some_and(|inside| inside < load.size.max(1))
+        };
+        let behind = numbers.partition_point(|number| load(number).time <= time);
+        let (before, after) = numbers.split_at(behind);
+        let number = *before.iter().rfind(covers)?;
+        let found = &self.loads[number as usize];
+        Some(GeneratedPlace {
+            place: self.places[number as usize] + (address - found.start),
+            from: found.time,
+            until: after.iter().find(covers).map_or(u64::MAX, |next| load(next).time),
+        })
+    }
+
+    fn load_of(&self, place: u64) -> Option<(&CodeLoad, u64)> {
+        let at = self.places.partition_point(|start| *start <= place).checked_sub(1)?;
+        let inside = place - self.places[at];
+        let load = &self.loads[at];
+        (inside < load.size.max(1)).then_some((load, inside))
+    }
+
+    /// The function at a place.
+    #[must_use]
+    pub fn symbol(&self, place: u64) -> Option<Symbol> {
+        let (load, inside) = self.load_of(place)?;
+        Some(load.function.symbol(inside))
+    }
+
+    /// How the function at a place is left.
+    ///
+    /// # Errors
+    /// Why that is not known.
+    pub fn rule(&self, place: u64, arch: Arch, scratch: &mut UnwindScratch) -> Result<Rule, Gap> {
+        let (load, inside) = self.load_of(place).ok_or(Gap::Generated)?;
+        let frames = load.frames.as_deref().ok_or(Gap::Generated)?;
+        generated::rule(frames, load.size, inside, arch, scratch).unwrap_or(Err(Gap::Generated))
+    }
+
+    /// The address that a place had.
+    #[must_use]
+    pub fn address(&self, place: u64) -> Option<u64> {
+        let (load, inside) = self.load_of(place)?;
+        Some(load.start + inside)
     }
 }
 
@@ -229,6 +438,38 @@ impl<'a> Body<'a> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn memory_that_is_used_again_has_both_functions_each_at_its_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("jit-1.dump");
+        let mut dump = Writer::new();
+        for (time, start, name) in
+            [(10, 0x7000, "first"), (20, 0x7100, "second"), (30, 0x7000, "third")]
+        {
+            let at = dump.0.len() + 8;
+            dump.load(start, 0x100, name);
+            dump.0[at..at + 8].copy_from_slice(&u64::to_le_bytes(time));
+        }
+        std::fs::write(&path, &dump.0).unwrap();
+        let code = GeneratedCode::read(&path).unwrap();
+        let at = |address, time| {
+            let found = code.at(address, time)?;
+            let name = code.symbol(found.place).unwrap().name.to_string();
+            assert_eq!(code.address(found.place), Some(address));
+            Some((name, found.from, found.until))
+        };
+        assert_eq!(at(0x7010, 9), None);
+        assert_eq!(at(0x7010, 10), Some(("first".into(), 10, 30)));
+        assert_eq!(at(0x70ff, 29), Some(("first".into(), 10, 30)));
+        assert_eq!(at(0x7000, 30), Some(("third".into(), 30, u64::MAX)));
+        assert_eq!(at(0x7100, 99), Some(("second".into(), 20, u64::MAX)));
+        assert_eq!((at(0x7200, 99), code.symbol(7), code.address(u64::MAX)), (None, None, None));
+        // Of the CPU's own clock nothing can be said.
+        dump.0[32] = 1;
+        std::fs::write(&path, &dump.0).unwrap();
+        assert!(GeneratedCode::read(&path).unwrap().is_empty());
+    }
 
     /// A dump of records, as a runtime writes it.
     #[derive(Default)]
@@ -333,6 +574,16 @@ mod tests {
             }
             if let Ok(dump) = writer.read() {
                 let _ = (dump.get(0x5000), dump.get(u64::MAX));
+                let mut code = GeneratedCode::default();
+                code.add(dump);
+                for address in [0x5000, 0x5008, 0x6000, u64::MAX] {
+                    if let Some(found) = code.at(address, u64::MAX) {
+                        prop_assert_eq!(code.address(found.place), Some(address));
+                        prop_assert!(code.symbol(found.place).is_some());
+                    }
+                }
+                let mut scratch = UnwindScratch::default();
+                let _ = code.rule(GeneratedCode::FIRST_PLACE, Arch::X86_64, &mut scratch);
             }
         }
     }

@@ -83,8 +83,17 @@ impl Kallsyms {
 
     /// Number and name of the function at `address`.
     pub(crate) fn get(&self, address: u64) -> Option<(u32, &[u8])> {
-        let (at, _) = self.find(address)?;
+        let (at, range) = self.find(address)?;
+        let at = if address + 1 == range.end && self.is_padding(at) { at + 1 } else { at };
         Some((at as u32, &self.names[self.entries[at].range()]))
+    }
+
+    /// Whether an entry is the padding in front of the function that comes next (`CONFIG_CALL_PADDING`, `__pfx_NAME`). Its last
+    /// byte is looked up for a frame at the function's first byte, which no call returns to: callers are looked up one before.
+    fn is_padding(&self, at: usize) -> bool {
+        let name = |at: usize| self.entries.get(at).map(|entry| &self.names[entry.range()]);
+        let padded = name(at).and_then(|name| name.strip_prefix(b"__pfx_"));
+        padded.is_some() && padded == name(at + 1)
     }
 
     /// Name of what is no code at `address`.
@@ -171,6 +180,25 @@ ffffffffc0000000 t module_function	[ext4]
         assert_eq!(name(&symbols, 0xffff_ffff_c000_1000), None);
         assert_eq!(name(&symbols, 0), None);
         assert_eq!(symbols.address_of(b"data"), Some(0xffff_ffff_8200_0000));
+    }
+
+    /// The first frame of a kernel thread is the first byte of the function that it returns to.
+    #[test]
+    fn a_frame_at_the_first_byte_is_of_the_function_not_of_its_padding() {
+        let text = "ffffffff81000000 T _stext
+ffffffff81000020 t __pfx_ret_from_fork_asm
+ffffffff81000030 T ret_from_fork_asm
+ffffffff81000080 t __pfx_lone
+ffffffff81000090 T other
+ffffffff810000a0 T _etext
+";
+        let symbols = Kallsyms::read(text.as_bytes()).unwrap();
+        let name = |address: u64| name(&symbols, 0xffff_ffff_8100_0000 + address);
+        assert_eq!(
+            (name(0x2e), name(0x2f)),
+            (Some("__pfx_ret_from_fork_asm"), Some("ret_from_fork_asm"))
+        );
+        assert_eq!((name(0x30), name(0x8f)), (Some("ret_from_fork_asm"), Some("__pfx_lone")));
     }
 
     #[test]

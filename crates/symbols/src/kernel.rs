@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 
 use crate::demangle::Demangler;
 use crate::dwarf::DebugInfo;
-use crate::file::{DebugWork, FromTables};
+use crate::file::{DebugAddress, DebugWork, FromTables};
 use crate::image::{Image, of_io};
 use crate::kallsyms::Kallsyms;
 use crate::locate::Locator;
@@ -43,6 +43,12 @@ pub struct TextAddress {
 impl TextAddress {
     fn of_running(machine: &Machine) -> Self {
         Self { machine: Some(machine.clone()), found: Arc::default() }
+    }
+
+    /// Address range of the running kernel's text; `None` for another kernel, or if addresses are hidden.
+    fn range(&self) -> Option<Range<u64>> {
+        let text = self.machine.as_ref()?.kernel_text()?;
+        Some(text.start..text.end)
     }
 
     /// The address; `None` if it is not known, or hidden.
@@ -78,6 +84,8 @@ impl std::fmt::Debug for TextAddress {
 pub enum KernelMatch {
     /// The same image at the same addresses.
     Same,
+    /// The same image at other addresses, which are known: a reboot, or `perf inject --aslr`, which writes made-up ones.
+    Moved(KernelShift),
     /// The same image, at other or unknown addresses.
     OtherBoot,
     /// Another image.
@@ -86,13 +94,32 @@ pub enum KernelMatch {
     Hidden,
 }
 
+/// Distance of the running kernel's image from the recorded one. Functions of the image move together; modules, which
+/// lie elsewhere at each boot, do not move with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KernelShift {
+    /// Bytes, modulo 2^64.
+    by: u64,
+    /// The first address of the running kernel's text, and one past the last.
+    text: (u64, u64),
+}
+
+impl KernelShift {
+    /// The running kernel's address for a recorded address; `None` outside the text.
+    #[must_use]
+    pub fn address(&self, recorded: u64) -> Option<u64> {
+        let address = recorded.wrapping_add(self.by);
+        (self.text.0..self.text.1).contains(&address).then_some(address)
+    }
+}
+
 impl KernelMatch {
-    /// The resulting state of symbols; `None` if they are available.
+    /// The resulting state of symbols where addresses have to be those of the running kernel; `None` if they are available.
     #[must_use]
     pub fn state(self) -> Option<State> {
         match self {
             Self::Same => None,
-            Self::OtherBoot => Some(State::OtherBoot),
+            Self::Moved(_) | Self::OtherBoot => Some(State::OtherBoot),
             Self::Other => Some(State::OtherKernel),
             Self::Hidden => Some(State::KernelHidden),
         }
@@ -129,10 +156,19 @@ impl KernelIdentity {
         if boot.or(build).or(release).is_none() {
             return KernelMatch::Other; // nothing says that it is this one
         }
-        let text = both(&self.text.get(), &running.text.get(), |a, b| a == b);
-        match (boot, text) {
-            (_, _) if running.text.get().is_none() => KernelMatch::Hidden,
-            (Some(true), _) | (_, Some(true)) => KernelMatch::Same,
+        let (Some(starts), recorded) = (running.text.get(), self.text.get()) else {
+            return KernelMatch::Hidden;
+        };
+        match recorded {
+            Some(started) if started == starts => KernelMatch::Same,
+            Some(started) if build == Some(true) => match running.text.range() {
+                Some(text) => KernelMatch::Moved(KernelShift {
+                    by: starts.wrapping_sub(started),
+                    text: (text.start, text.end),
+                }),
+                None => KernelMatch::OtherBoot,
+            },
+            _ if boot == Some(true) => KernelMatch::Same,
             _ => KernelMatch::OtherBoot,
         }
     }
@@ -208,7 +244,11 @@ fn debug_info(
         let addresses = (0_u32..)
             .zip(addresses)
             .filter(|(_, address)| text.contains(address))
-            .map(|(index, address)| (index, address.wrapping_sub(moved)))
+            .map(|(index, address)| DebugAddress {
+                index,
+                address: address.wrapping_sub(moved),
+                is_doubtful: false,
+            })
             .collect();
         let info = DebugInfo::of(Arc::new(image), &locator.debug_dirs())?;
         Some(DebugWork { info: Arc::new(info), addresses })
@@ -250,6 +290,29 @@ mod tests {
             identity("6.1", 7, "b", 100).compare(&identity("6.1", 7, "b", 0)),
             KernelMatch::Hidden
         );
+    }
+
+    #[test]
+    fn the_same_build_at_other_addresses_is_moved() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir(root.path().join("proc")).unwrap();
+        let kallsyms = "ffff000000000100 T _stext\nffff000000000200 T _etext\n";
+        std::fs::write(root.path().join("proc/kallsyms"), kallsyms).unwrap();
+        let machine = Machine::at(root.path());
+        let text = TextAddress::of_running(&machine);
+        let running = KernelIdentity { text, ..identity("6.1", 7, "b", 0) };
+        let against = |recorded: KernelIdentity| recorded.compare(&running);
+        // Lower and higher, after a reboot and within the boot (`perf inject --aslr`).
+        for (boot, start) in [("a", 0xfff0_0000_0000_0100), ("b", 0xffff_ffff_0000_0000)] {
+            let KernelMatch::Moved(shift) = against(identity("6.1", 7, boot, start)) else {
+                panic!("{start:#x} is not moved");
+            };
+            assert_eq!(shift.address(start), Some(0xffff_0000_0000_0100));
+            assert_eq!(shift.address(start + 0xff), Some(0xffff_0000_0000_01ff));
+            assert_eq!((shift.address(start - 1), shift.address(start + 0x100)), (None, None));
+        }
+        let release_alone = against(identity("6.1", 0, "", 0xffff_ffff_0000_0000));
+        assert_eq!(release_alone, KernelMatch::OtherBoot);
     }
 
     #[test]

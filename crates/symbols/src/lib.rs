@@ -14,7 +14,7 @@
 //! use pmuscope_symbols::{Module, Options, Request, Symbolizer};
 //!
 //! let mut symbolizer = Symbolizer::new(Options { inlined: true });
-//! let module = Module::File { path: "/usr/bin/xz".as_ref(), build_id: None };
+//! let module = Module::file("/usr/bin/xz".as_ref(), None);
 //! let found = symbolizer.resolve_all(&[Request { module, addresses: &[0x4f20] }]);
 //! println!("{:?}: {:?}", found[0].state, found[0].symbols[0]);
 //! ```
@@ -29,6 +29,7 @@ mod build_id;
 mod bundle;
 mod cache;
 mod code;
+mod code_origin;
 mod codec;
 mod debuginfod;
 pub mod definitions;
@@ -37,10 +38,12 @@ mod disassemble;
 mod dwarf;
 mod error;
 mod file;
+mod foreign;
 mod function_offsets;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
+mod held_code;
 mod image;
 mod jit;
 mod jit_dump;
@@ -49,6 +52,8 @@ mod kept;
 mod kernel;
 mod layout;
 mod locate;
+mod mapped;
+mod module;
 mod namespaces;
 mod objects;
 mod perf_map;
@@ -57,7 +62,10 @@ mod pool;
 mod range;
 mod resident;
 mod resolve;
+mod runtimes;
+mod sectionless;
 mod source;
+mod split;
 mod symbol;
 mod sys;
 mod table;
@@ -73,20 +81,26 @@ pub use build_id::{BuildId, read_build_id, read_package_note};
 pub use bundle::{Bundle, BundleError};
 pub use cache::user_cache;
 pub use code::{Code, NoCode};
+pub use code_origin::{CodeCopy, CodeOrigin};
 pub use debuginfod::{debuginfod_available, debuginfod_failure};
 use definitions::{AccessedField, Definitions, FieldAt, UnknownAccess};
 pub use demangle::demangle;
 pub use disassemble::{DisassembleError, Instruction, disassemble};
 pub use error::Error;
 pub use function_offsets::{dynamic_loader, function_offsets};
-pub use kept::keep_file;
-pub use kernel::{KernelIdentity, KernelMatch, TextAddress};
+pub use held_code::HeldCode;
+pub use jit_dump::{GeneratedCode, GeneratedPlace};
+pub use kept::HeldFile;
+pub use kernel::{KernelIdentity, KernelMatch, KernelShift, TextAddress};
+pub use mapped::{Doubt, FileOrigin, Inode, RecordingOrigin};
+pub use module::{Module, ModuleFile};
 pub use namespaces::ProcessRoot;
 pub use objects::DataObject;
 pub use perf_map::PerfMap;
 pub use range::RangeMap;
 pub use resident::Resident;
 pub use source::SourceError;
+pub use split::MissingSplit;
 pub use symbol::{Frame, Line, State, Symbol};
 
 /// How much to find out.
@@ -122,28 +136,6 @@ impl Default for Sources {
             threads: None,
         }
     }
-}
-
-/// What addresses belong to, and what they count from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Module<'a> {
-    /// An ELF file; addresses are offsets in the file, bytes.
-    File {
-        /// Where it was when it ran.
-        path: &'a Path,
-        /// What the recording says it was.
-        build_id: Option<&'a BuildId>,
-    },
-    /// The running kernel; addresses as recorded.
-    Kernel,
-    /// The kernel's page of functions for programs; addresses count from its start.
-    Vdso,
-    /// Code that a runtime made, described in `jit-PID.dump` or `/tmp/perf-PID.map`; addresses as
-    /// recorded.
-    Jit {
-        /// The process.
-        pid: i32,
-    },
 }
 
 /// Addresses of one module.
@@ -343,10 +335,10 @@ impl Symbolizer {
         module: &Module<'_>,
         addresses: &[u64],
     ) -> Vec<Result<AccessedField, UnknownAccess>> {
-        let Module::File { path, build_id } = module else {
+        let Module::File(file) = module else {
             return vec![Err(UnknownAccess::NoDebugInformation); addresses.len()];
         };
-        match Definitions::open(&self.sources, path, *build_id) {
+        match Definitions::of(&self.sources, *file) {
             Ok(definitions) => definitions.accesses(addresses),
             Err(_) => vec![Err(UnknownAccess::NoDebugInformation); addresses.len()],
         }
@@ -361,7 +353,7 @@ impl Symbolizer {
         places: &[(u64, u64)],
     ) -> Vec<Option<FieldAt>> {
         let found = match module {
-            Module::File { path, build_id } => Definitions::open(&self.sources, path, *build_id),
+            Module::File(file) => Definitions::of(&self.sources, *file),
             _ => return vec![None; places.len()],
         };
         found.map_or_else(|_| vec![None; places.len()], |found| found.accessed_fields(places))

@@ -4,13 +4,16 @@
 //!  the file itself                          its separate debug information
 //!  --symfs DIR/path                         DEBUG_DIR/.build-id/xx/yyyy.debug
 //!  path                                     what .gnu_debuglink names: beside it, in .debug, or
-//!  path as other mount namespaces see it      below DEBUG_DIR
-//!  our copy, by build id
+//!  our copy                                   below DEBUG_DIR
+//!  as a process that mapped it has it
+//!  path as other mount namespaces see it
 //!  perf's cache, by build id                perf's cache, by build id
 //!  debuginfod, by build id                  debuginfod, by build id
 //! ```
 //!
-//! Every file except the one at the recorded path is accepted only by its build ID. For callers that ask for it, a debug
+//! Every file is accepted only by its build ID; without one, that at the recorded path if nothing says that it is another
+//! ([`crate::mapped`]), our copy of it, and what a process still has mapped. Debug files of a file of another root are those
+//! in that root. For callers that ask for it, a debug
 //! file is enough where the file itself is nowhere ([`crate::layout`]).
 
 use std::ffi::OsStr;
@@ -18,9 +21,11 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use crate::image::Image;
+use crate::foreign::{self, Entrance, ForeignFiles, Proof};
+use crate::image::{Home, Image};
 use crate::namespaces::{self, ProcessRoot};
-use crate::{BuildId, Sources, State, debuginfod, kept};
+use crate::split::SplitPlaces;
+use crate::{BuildId, ModuleFile, Sources, State, debuginfod, kept};
 
 /// What the kernel appends to the name of a file that was removed while mapped.
 const DELETED: &[u8] = b" (deleted)";
@@ -31,6 +36,7 @@ pub(crate) struct Locator<'a> {
     sources: &'a Sources,
     /// Roots of other mount namespaces.
     namespaces: OnceLock<Vec<ProcessRoot>>,
+    foreign: ForeignFiles,
     /// perf's folder of files by build id.
     perf_cache: Option<PathBuf>,
 }
@@ -62,6 +68,7 @@ impl DebugFile {
         let why = match state {
             State::FileMissing => return,
             State::Unreadable(why) => why,
+            State::NotElf => "it is no ELF file".to_owned(),
             _ => "permission denied".to_owned(),
         };
         self.unreadable.get_or_insert((path.to_owned(), why));
@@ -74,38 +81,81 @@ impl<'a> Locator<'a> {
             .map(PathBuf::from)
             .or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".debug")))
             .filter(|folder| folder.is_absolute() && sources.symfs.is_none());
-        Self { sources, namespaces: OnceLock::new(), perf_cache }
+        Self { sources, namespaces: OnceLock::new(), foreign: ForeignFiles::default(), perf_cache }
     }
 
-    /// The file that ran as `path`.
-    pub(crate) fn file(&self, path: &Path, id: Option<&BuildId>) -> Result<Image, State> {
-        let bytes = path.as_os_str().as_bytes();
-        let replaced = bytes.strip_suffix(DELETED).map(|path| Path::new(OsStr::from_bytes(path)));
+    /// The file that ran.
+    pub(crate) fn file(&self, file: ModuleFile<'_>) -> Result<Image, State> {
+        let ModuleFile { path, build_id: id, .. } = file;
+        let now = as_named_before_deletion(path);
+        let is_deleted = now != path;
         if let Some(root) = &self.sources.symfs
-            && let Ok(image) = accept(&below(root, replaced.unwrap_or(path)), id)
+            && let Ok(image) = accept(&below(root, now), id)
         {
             return Ok(image);
         }
-        let state = match (accept(path, id), replaced) {
+        let state = match (accept_mapped(path, file), is_deleted) {
             (Ok(image), _) => return Ok(image),
-            (Err(State::FileMissing), Some(now)) if id.is_some() => match accept(now, id) {
+            (Err(State::FileMissing), true) if id.is_some() => match accept(now, id) {
                 Ok(image) => return Ok(image),
                 Err(_) => State::FileReplaced,
             },
-            (Err(State::FileMissing), Some(_)) => State::FileReplaced,
+            (Err(State::FileMissing), true) => State::FileReplaced,
             (Err(state), _) => state,
         };
-        let Some(id) = id else { return Err(state) };
-        let path = replaced.unwrap_or(path);
-        let elsewhere = self.namespaces().iter().flat_map(|root| root.candidates(path));
-        let kept = self.sources.cache.iter().map(|cache| kept::place(cache, id));
-        let cached = self.perf_cache.iter().filter_map(|dir| perf_cached(dir, id, "elf"));
-        if let Some(image) =
-            elsewhere.chain(kept).chain(cached).find_map(|path| accept(&path, Some(id)).ok())
-        {
+        if let Some(image) = self.kept(file).or_else(|| self.of_processes(file)) {
             return Ok(image);
         }
-        self.served("executable", id).ok_or(state)
+        let Some(id) = id else { return Err(state) };
+        let cached = || self.perf_cache.iter().filter_map(|dir| perf_cached(dir, id, "elf"));
+        let accepted = || cached().find_map(|path| accept(&path, Some(id)).ok());
+        let found = self.of_other_roots(now, id).or_else(accepted);
+        found.or_else(|| self.served("executable", id)).ok_or(state)
+    }
+
+    /// The copy that a recorder made. Its debug files are where a process that mapped it sees them, as long as it runs.
+    fn kept(&self, file: ModuleFile<'_>) -> Option<Image> {
+        let cache = self.sources.cache.as_ref()?;
+        let image = match (file.build_id, file.mapped) {
+            (Some(id), _) => accept(&kept::place(cache, id), Some(id)).ok(),
+            (None, Some(mapped)) => {
+                Image::open(&kept::place_of_copy(cache, mapped.copy.as_deref()?)?).ok()
+            }
+            (None, None) => None,
+        }?;
+        let living = self.homes(file).into_iter().find(|home| home.root.is_dir());
+        Some(match living {
+            Some(home) => image.with_home(home),
+            None => image,
+        })
+    }
+
+    /// Where the processes that mapped a file have it, each below its own root.
+    fn homes(&self, file: ModuleFile<'_>) -> Vec<Home> {
+        let mapped = file.mapped.filter(|mapped| !mapped.recording.is_of_other_host);
+        let mapped = mapped.filter(|_| self.sources.symfs.is_none());
+        let path = as_named_before_deletion(file.path);
+        let home = |pid: &i32| ProcessRoot::of(pid.unsigned_abs()).inside(path);
+        mapped.map_or_else(Vec::new, |mapped| mapped.processes.iter().map(home).collect())
+    }
+
+    /// The file as processes that mapped it still have it.
+    fn of_processes(&self, file: ModuleFile<'_>) -> Option<Image> {
+        let processes = file.mapped.map_or(&[][..], |mapped| &mapped.processes);
+        self.homes(file).iter().zip(processes).find_map(|(home, &pid)| {
+            let mut ways = foreign::entrances(pid, file).into_iter();
+            ways.find_map(|(way, proof)| self.foreign.read(&way, proof, home))
+        })
+    }
+
+    /// The file of build `id` at `path`, as other mount namespaces see it.
+    fn of_other_roots(&self, path: &Path, id: &BuildId) -> Option<Image> {
+        self.namespaces().iter().find_map(|process| {
+            process.places(path).find_map(|home| {
+                let way = Entrance::Below { root: home.root.clone(), path: home.path.clone() };
+                self.foreign.read(&way, Proof::BuildId(id.clone()), &home)
+            })
+        })
     }
 
     /// Separate debug information of `image`, which is of build `id`. `enough` says whether a file
@@ -118,6 +168,12 @@ impl<'a> Locator<'a> {
     ) -> DebugFile {
         let mut found = DebugFile::default();
         let crc = image.debug_link().map(|(_, crc)| crc);
+        if let Some(home) = image.home() {
+            found.image = self.foreign_debug_file(image, home, id, &enough);
+            if found.image.is_some() {
+                return found;
+            }
+        }
         for path in self.debug_paths(image, id) {
             if path == image.path() {
                 continue;
@@ -144,6 +200,37 @@ impl<'a> Locator<'a> {
         }
         found.image = id.and_then(|id| self.served("debuginfo", id)).filter(enough);
         found
+    }
+
+    /// The same below the root that the file is from.
+    fn foreign_debug_file(
+        &self,
+        image: &Image,
+        home: &Home,
+        id: Option<&BuildId>,
+        enough: impl Fn(&Image) -> bool,
+    ) -> Option<Image> {
+        let dirs = &self.sources.debug_dirs;
+        let link = image.debug_link();
+        let by_id = id.and_then(|id| by_build_id(id.as_bytes()));
+        let mut paths: Vec<PathBuf> =
+            by_id.iter().flat_map(|name| dirs.iter().map(move |dir| dir.join(name))).collect();
+        if let Some(name) = link.as_ref().and_then(|(name, _)| file_name(name)) {
+            // As the kernel resolves links there.
+            let folder = home.path.parent().unwrap_or(Path::new("/"));
+            paths.extend([folder.join(name), folder.join(".debug").join(name)]);
+            paths.extend(dirs.iter().map(|dir| below(dir, folder).join(name)));
+        }
+        let is_of_file = |file: &Image| match (id, file.build_id()) {
+            (Some(id), Some(other)) => id.same_build(&other),
+            _ => link.as_ref().is_some_and(|(_, crc)| crc32fast::hash(file.bytes()) == *crc),
+        };
+        paths.into_iter().find_map(|path| {
+            let home = Home { root: home.root.clone(), path: path.clone() };
+            let way = Entrance::Below { root: home.root.clone(), path };
+            let file = self.foreign.read(&way, Proof::Entrance, &home)?;
+            (is_of_file(&file) && enough(&file)).then_some(file)
+        })
     }
 
     /// The debug file of build `id`, where the file that ran is nowhere.
@@ -203,6 +290,11 @@ impl<'a> Locator<'a> {
         paths
     }
 
+    /// Where files with split debug information of `image` can be; `separate` is its debug file.
+    pub(crate) fn split_places(&self, image: &Image, separate: Option<&Image>) -> SplitPlaces {
+        SplitPlaces::of(self.sources.symfs.clone(), self.debug_dirs(), image, separate)
+    }
+
     /// Folders of debug files, those below the other root first.
     pub(crate) fn debug_dirs(&self) -> Vec<PathBuf> {
         let dirs = &self.sources.debug_dirs;
@@ -217,7 +309,8 @@ impl<'a> Locator<'a> {
         if let Some(name) = id.and_then(|id| by_build_id(id.as_bytes())) {
             paths.extend(dirs.iter().map(|dir| dir.join(&name)));
         }
-        if let Some((name, _)) = image.debug_link()
+        if image.home().is_none()
+            && let Some((name, _)) = image.debug_link()
             && let Some(name) = file_name(&name)
             && let Ok(real) = std::fs::canonicalize(image.path())
             && let Some(folder) = real.parent()
@@ -225,6 +318,8 @@ impl<'a> Locator<'a> {
             paths.extend([folder.join(name), folder.join(".debug").join(name)]);
             paths.extend(dirs.iter().map(|dir| below(dir, folder).join(name)));
         }
+        let cache = self.sources.cache.as_ref();
+        paths.extend(cache.and_then(|cache| kept::debug_place_of_copy(cache, image.path())));
         let cached = self.perf_cache.iter();
         paths.extend(cached.filter_map(|dir| perf_cached(dir, id?, "debug")));
         paths
@@ -241,6 +336,20 @@ impl<'a> Locator<'a> {
         let path = self.sources.debuginfod.then(|| debuginfod::fetch(kind, id))??;
         accept(&path, Some(id)).ok()
     }
+}
+
+/// Opens `path` if it is `file`, as far as can be said.
+fn accept_mapped(path: &Path, file: ModuleFile<'_>) -> Result<Image, State> {
+    if let (None, Some(mapped)) = (file.build_id, file.mapped) {
+        mapped.judge(path)?;
+    }
+    accept(path, file.build_id)
+}
+
+/// The path of a file before it was removed while mapped.
+pub(crate) fn as_named_before_deletion(path: &Path) -> &Path {
+    let bytes = path.as_os_str().as_bytes();
+    bytes.strip_suffix(DELETED).map_or(path, |path| Path::new(OsStr::from_bytes(path)))
 }
 
 /// Opens `path` if it is of build `id`, or if no id is known.
@@ -273,7 +382,7 @@ pub(crate) fn below(root: &Path, path: &Path) -> PathBuf {
 }
 
 /// A debug link is a bare name.
-fn file_name(name: &[u8]) -> Option<&OsStr> {
+pub(crate) fn file_name(name: &[u8]) -> Option<&OsStr> {
     let name = OsStr::from_bytes(name);
     (Path::new(name).file_name() == Some(name)).then_some(name)
 }

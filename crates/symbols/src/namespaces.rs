@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::image::Home;
 use crate::locate::below;
 
 /// More processes are not looked at.
@@ -39,9 +40,22 @@ impl ProcessRoot {
 
     /// Where a file may be opened that `/proc/PID/maps` or a recording shows as `path`.
     pub fn candidates(&self, path: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+        self.places(path).map(|home| below(&home.root, &home.path))
+    }
+
+    /// The place that the process itself has for a file shown as `path`.
+    pub(crate) fn inside(&self, path: &Path) -> Home {
         let inside = self.shown.as_ref().and_then(|shown| path.strip_prefix(shown).ok());
-        let inside = inside.map(|path| below(&self.root, path));
-        [below(&self.root, path)].into_iter().chain(inside)
+        let path = inside.map_or_else(|| path.to_owned(), |path| Path::new("/").join(path));
+        Home { root: self.root.clone(), path }
+    }
+
+    /// The same, as paths below the root.
+    pub(crate) fn places(&self, path: &Path) -> impl Iterator<Item = Home> + use<> {
+        let inside = self.shown.as_ref().and_then(|shown| path.strip_prefix(shown).ok());
+        let root = self.root.clone();
+        let paths = [Some(path.to_owned()), inside.map(Path::to_owned)];
+        paths.into_iter().flatten().map(move |path| Home { root: root.clone(), path })
     }
 }
 

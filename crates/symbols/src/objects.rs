@@ -11,7 +11,7 @@ use crate::image::Image;
 use crate::kallsyms::Kallsyms;
 use crate::locate::Locator;
 use crate::table::SymbolTable;
-use crate::{Module, Sources};
+use crate::{Module, ModuleFile, Sources};
 
 /// What lies at an address of data.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,8 +31,8 @@ pub(crate) fn with_fields(
     addresses: &[u64],
 ) -> Vec<Option<DataObject>> {
     let found = at(sources, module, addresses);
-    let Module::File { path, build_id } = module else { return without_start(found) };
-    match Definitions::open(sources, path, *build_id) {
+    let Module::File(file) = module else { return without_start(found) };
+    match Definitions::of(sources, *file) {
         Ok(definitions) => named(&definitions, found),
         Err(_) => without_start(found),
     }
@@ -72,10 +72,10 @@ pub(crate) fn parts(
     groups: &[Vec<u64>],
 ) -> Vec<Option<PartLayout>> {
     let mut out = vec![None; groups.len()];
-    let Module::File { path, build_id } = module else { return out };
+    let Module::File(file) = module else { return out };
     let addresses: Vec<u64> = groups.iter().flatten().copied().collect();
     let found = at(sources, module, &addresses);
-    let Ok(definitions) = Definitions::open(sources, path, *build_id) else { return out };
+    let Ok(definitions) = Definitions::of(sources, *file) else { return out };
     let mut by_variable: BTreeMap<(Arc<str>, u64), Vec<NumberedOffsets>> = BTreeMap::new();
     let mut rest = &found[..];
     for (number, group) in groups.iter().enumerate() {
@@ -106,8 +106,8 @@ pub(crate) fn parts_of_types(
     groups: &[(Arc<str>, Vec<u64>)],
 ) -> Vec<Option<PartLayout>> {
     let mut out = vec![None; groups.len()];
-    let Module::File { path, build_id } = module else { return out };
-    let Ok(definitions) = Definitions::open(sources, path, *build_id) else { return out };
+    let Module::File(file) = module else { return out };
+    let Ok(definitions) = Definitions::of(sources, *file) else { return out };
     let mut by_type: BTreeMap<&str, Vec<NumberedOffsets>> = BTreeMap::new();
     for (number, (name, offsets)) in groups.iter().enumerate() {
         by_type.entry(name).or_default().push((number, offsets.clone()));
@@ -131,9 +131,9 @@ pub(crate) fn without_start(found: Vec<PlacedObject>) -> Vec<Option<DataObject>>
 pub(crate) fn at(sources: &Sources, module: &Module<'_>, addresses: &[u64]) -> Vec<PlacedObject> {
     let locator = Locator::new(sources);
     let found = match module {
-        Module::File { path, build_id } => locator.file(path, *build_id).ok().map(|image| {
+        Module::File(file) => locator.file(*file).ok().map(|image| {
             let own_id = image.build_id();
-            let id = build_id.or(own_id.as_ref());
+            let id = file.build_id.or(own_id.as_ref());
             let debug = locator.debug_file(&image, id, |file| file.has(".symtab"));
             in_image(&image, debug.image.as_ref(), addresses)
         }),
@@ -153,7 +153,11 @@ pub(crate) fn at(sources: &Sources, module: &Module<'_>, addresses: &[u64]) -> V
 
 /// Offset in the file of `path` where its data end in memory, as if the file held what starts as zero.
 pub(crate) fn data_end(sources: &Sources, path: &Path) -> Option<u64> {
-    Locator::new(sources).file(path, None).ok()?.segments().data_end()
+    Locator::new(sources)
+        .file(ModuleFile { path, build_id: None, mapped: None })
+        .ok()?
+        .segments()
+        .data_end()
 }
 
 fn in_image(image: &Image, separate: Option<&Image>, offsets: &[u64]) -> Vec<PlacedObject> {
@@ -209,7 +213,7 @@ mod tests {
         let mappings = Machine::host().mappings(std::process::id()).unwrap();
         let mapping = mappings.iter().find(|one| (one.start..one.end).contains(&here)).unwrap();
         let path = std::env::current_exe().unwrap();
-        let module = Module::File { path: &path, build_id: None };
+        let module = Module::file(&path, None);
         let at = here - mapping.start + mapping.offset;
         let symbolizer = Symbolizer::new(Options { inlined: false });
         let found = symbolizer.objects(&module, &[at, at + 31, at + 32, u64::MAX]);
@@ -218,7 +222,7 @@ mod tests {
         };
         let found: Vec<bool> = found.iter().map(is_it).collect();
         assert_eq!(found, [true, true, false, false]);
-        let gone = Module::File { path: Path::new("/nowhere"), build_id: None };
+        let gone = Module::file(Path::new("/nowhere"), None);
         assert_eq!(symbolizer.objects(&gone, &[1]), [None]);
     }
 
@@ -232,7 +236,7 @@ mod tests {
         let own = mappings.iter().filter(|one| one.path == path.as_os_str().as_bytes());
         let before = own.filter(|one| one.start <= here).max_by_key(|one| one.start).unwrap();
         let at = here - before.start + before.offset;
-        let module = Module::File { path: &path, build_id: None };
+        let module = Module::file(&path, None);
         let found = Symbolizer::new(Options { inlined: false }).objects(&module, &[at, at + 31]);
         for name in found {
             assert!(name.as_ref().is_some_and(|name| name.ends_with("tests::ZEROED")), "{name:?}");

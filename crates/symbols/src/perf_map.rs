@@ -1,8 +1,11 @@
 //! Functions that a runtime compiled, as listed in `/tmp/perf-PID.map`.
 
+use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use rustix::fs::{Mode, OFlags};
 
 use crate::RangeMap;
 use crate::symbol::InternedNames;
@@ -34,11 +37,13 @@ impl PerfMap {
         Self::read_with(path, &mut InternedNames::default())
     }
 
-    pub(crate) fn read_with(path: &Path, names: &mut InternedNames) -> std::io::Result<Self> {
-        if !std::fs::symlink_metadata(path)?.is_file() {
-            return Err(std::io::Error::other("it is not a regular file"));
-        }
-        let mut reader = BufReader::new(std::fs::File::open(path)?.take(LARGEST));
+    fn read_with(path: &Path, names: &mut InternedNames) -> std::io::Result<Self> {
+        Self::of_file(open_no_link(path)?, names)
+    }
+
+    /// The map in an open file.
+    pub(crate) fn of_file(file: File, names: &mut InternedNames) -> std::io::Result<Self> {
+        let mut reader = BufReader::new(file.take(LARGEST));
         let mut map = Self::default();
         let mut line = Vec::new();
         loop {
@@ -69,6 +74,20 @@ impl PerfMap {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.functions.is_empty()
+    }
+}
+
+/// Opens a regular file that is no link: anyone may write to `/tmp`.
+pub(crate) fn open_no_link(path: &Path) -> std::io::Result<File> {
+    if !std::fs::symlink_metadata(path)?.is_file() {
+        return Err(std::io::Error::other("it is not a regular file"));
+    }
+    // One that takes its place now is no link either, and no pipe that lets a reader wait.
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(std::io::Error::other("it is not a regular file")),
     }
 }
 

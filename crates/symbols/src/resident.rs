@@ -135,6 +135,7 @@ impl Resident {
         let symbols: Vec<Option<Arc<Symbol>>> = request.addresses.iter().map(symbol).collect();
         let found = symbols.iter().flatten().count();
         let state = match &known.state {
+            why @ (State::Unproven(_) | State::SplitMissing(_)) if found > 0 => why.clone(),
             State::Found | State::NoSymbols if found > 0 || symbols.is_empty() => State::Found,
             State::Found | State::NoSymbols => State::NoSymbols,
             // Names that were found before are no reason to hide why most are not.
@@ -190,7 +191,7 @@ mod tests {
 
     /// Offsets in the file of this test: some have functions, some have none.
     fn request<'a>(path: &'a Path, addresses: &'a [u64]) -> Request<'a> {
-        Request { module: Module::File { path, build_id: None }, addresses }
+        Request { module: Module::file(path, None), addresses }
     }
 
     #[test]

@@ -13,11 +13,12 @@ use crate::cache::{CacheKey, SymbolCache, identity};
 use crate::codec::Stored;
 use crate::demangle::Demangler;
 use crate::dwarf::{DebugInfo, Places};
-use crate::file::{DebugWork, FromTables};
+use crate::file::{DebugAddress, DebugWork, FromTables};
+use crate::jit::CodeProcess;
 use crate::locate::Locator;
 use crate::{
-    BuildId, Bundle, Module, Options, Request, Resolved, ResolvedFrom, Sources, State, Symbol,
-    Symbolizer, bundle, file, jit, kernel, pool,
+    BuildId, Bundle, Doubt, MissingSplit, Module, ModuleFile, Options, Request, Resolved,
+    ResolvedFrom, Sources, State, Symbol, Symbolizer, bundle, file, jit, kernel, pool,
 };
 
 /// More threads than this wait for memory and disk rather than for each other.
@@ -37,6 +38,10 @@ struct PendingGroup<'a> {
     keep: Option<Keep>,
     /// The file that was read, if one was.
     file: Option<PathBuf>,
+    /// Why the file may not be the one that ran.
+    doubt: Option<Doubt>,
+    /// Split debug information that could not be used.
+    split: Option<MissingSplit>,
 }
 
 /// What goes to the cache.
@@ -119,8 +124,8 @@ pub(crate) fn all(symbolizer: &Symbolizer, requests: &[Request<'_>]) -> Vec<Reso
 /// its modules.
 struct ModuleRequests<'a> {
     module: Module<'a>,
-    /// Where the file is, if it is one.
-    paths: Vec<&'a Path>,
+    /// The file at each of its paths, if it is one.
+    files: Vec<ModuleFile<'a>>,
     /// Ascending.
     addresses: Cow<'a, [u64]>,
     /// Numbers of the requests.
@@ -132,27 +137,30 @@ fn group<'a>(requests: &[Request<'a>], wanted: impl Fn(usize) -> bool) -> Vec<Mo
     let mut groups: Vec<ModuleRequests<'a>> = Vec::new();
     let mut known: FxHashMap<Vec<u8>, usize> = FxHashMap::default();
     for (index, request) in requests.iter().enumerate().filter(|(index, _)| wanted(*index)) {
-        let path = match request.module {
-            Module::File { path, .. } => Some(path),
+        let file = match request.module {
+            Module::File(file) => Some(file),
             _ => None,
         };
-        let identity = match request.module {
-            Module::File { build_id: Some(id), .. } => [b"f", id.significant()].concat(),
-            module => bundle::key_of(&module),
+        let identity = match file.and_then(|file| file.build_id) {
+            Some(id) => [b"f", id.significant()].concat(),
+            None => bundle::key_of(&request.module),
         };
         match known.entry(identity) {
             Entry::Vacant(new) => {
                 new.insert(groups.len());
                 groups.push(ModuleRequests {
                     module: request.module,
-                    paths: path.into_iter().collect(),
+                    files: file.into_iter().collect(),
                     addresses: Cow::Borrowed(request.addresses),
                     members: vec![index],
                 });
             }
             Entry::Occupied(group) => {
                 let group = &mut groups[*group.get()];
-                group.paths.extend(path.filter(|path| !group.paths.contains(path)));
+                let is_known =
+                    |new: &ModuleFile<'_>| group.files.iter().any(|one| one.path == new.path);
+                let new = file.filter(|file| !is_known(file));
+                group.files.extend(new);
                 group.addresses.to_mut().extend(request.addresses);
                 group.members.push(index);
             }
@@ -203,20 +211,22 @@ impl ResolveContext<'_> {
         let debug_files_alone = self.symbolizer.debug_files_alone;
         let addresses = group.addresses.clone();
         match group.module {
-            Module::File { build_id, .. } => {
-                // Without an id it is the file at this very path, or none.
-                let path = group.paths.first().copied();
-                let path = path.filter(|_| build_id.is_none() && sources.symfs.is_none());
+            Module::File(ModuleFile { path, build_id, mapped }) => {
+                let by_path = build_id.is_none() && sources.symfs.is_none();
+                // Without an id it may be the file at this very path, which then has to be the one that ran.
+                let doubt = mapped.filter(|_| by_path).map(|mapped| mapped.judge(path));
+                let path = Some(path).filter(|_| by_path && !matches!(doubt, Some(Err(_))));
+                let doubt = doubt.and_then(Result::ok).flatten();
                 let key = self.cache.as_ref().and_then(|cache| match (build_id, path) {
                     (Some(id), _) => cache.of_file(id),
                     (None, path) => cache.of_path(path?),
                 });
                 let mut answer =
                     self.through_cache(addresses, key, self.origin(group), |addresses| {
-                        let reading = |path: &&Path| {
-                            file::of_file(&self.locator, *options, path, build_id, addresses)
+                        let reading = |file: &ModuleFile<'_>| {
+                            file::of_file(&self.locator, *options, *file, addresses)
                         };
-                        let mut tries = group.paths.iter().map(reading);
+                        let mut tries = group.files.iter().map(reading);
                         let first = tries.next().unwrap_or(Err(State::FileMissing));
                         let found = first.or_else(|state| tries.find_map(Result::ok).ok_or(state));
                         let found = match (found, build_id) {
@@ -230,6 +240,7 @@ impl ResolveContext<'_> {
                 if let Some(keep) = &mut answer.keep {
                     keep.path = path.map(Path::to_path_buf);
                 }
+                answer.doubt = doubt;
                 answer
             }
             Module::Kernel => {
@@ -243,9 +254,10 @@ impl ResolveContext<'_> {
                 })
             }
             Module::Vdso => PendingGroup::of(file::of_vdso(&addresses), addresses),
-            Module::Jit { pid } => {
+            Module::Jit { pid, origin } => {
                 let told = jit_dumps.get(&pid).map_or(&[][..], Vec::as_slice);
-                PendingGroup::of(jit::of_process(sources, pid, told, &addresses), addresses)
+                let process = CodeProcess { pid, origin, told };
+                PendingGroup::of(jit::of_process(sources, process, &addresses), addresses)
             }
         }
     }
@@ -263,11 +275,11 @@ impl ResolveContext<'_> {
     /// Identity of the first of a module's files that is there; empty if none is.
     fn origin(&self, group: &ModuleRequests<'_>) -> Vec<u8> {
         let symfs = self.symbolizer.sources.symfs.as_deref();
-        let at = |path: &&Path| match symfs {
+        let at = |path: &Path| match symfs {
             Some(root) => root.join(path.strip_prefix("/").unwrap_or(path)).metadata(),
             None => path.metadata(),
         };
-        let file = group.paths.iter().find_map(|path| at(path).ok());
+        let file = group.files.iter().find_map(|file| at(file.path).ok());
         file.as_ref().map(identity).unwrap_or_default()
     }
 
@@ -285,6 +297,7 @@ impl ResolveContext<'_> {
         let mut missing: Vec<u32> = (0..answer.addresses.len() as u32).collect();
         let mut is_any_new = stored.is_none();
         if let Some(stored) = &stored {
+            answer.split = MissingSplit::of_paths(&stored.absent().collect::<Vec<_>>());
             let is_same_file = origin.is_empty() || origin == stored.origin();
             let mut reader = stored.reader();
             missing.retain(|&index| match reader.get(answer.addresses[index as usize]) {
@@ -315,14 +328,17 @@ impl ResolveContext<'_> {
                     addresses: work
                         .addresses
                         .iter()
-                        .map(|&(index, address)| (missing[index as usize], address))
+                        .map(|&one| DebugAddress { index: missing[one.index as usize], ..one })
                         .collect(),
                     ..work
                 });
                 answer.failed = found.lacking;
                 answer.file = Some(found.file).filter(|file| !file.as_os_str().is_empty());
                 answer.keep = key.map(|key| {
-                    let absent = found.absent;
+                    let mut absent = found.absent;
+                    let mut before: Vec<PathBuf> = stored.iter().flat_map(Stored::absent).collect();
+                    before.retain(|path| !absent.contains(path));
+                    absent.extend(before);
                     Keep { key, absent, stored, within, path: None, origin }
                 });
             }
@@ -334,7 +350,16 @@ impl ResolveContext<'_> {
 impl<'a> PendingGroup<'a> {
     fn empty(addresses: Cow<'a, [u64]>) -> Self {
         let symbols = vec![None; addresses.len()];
-        Self { addresses, symbols, debug: None, failed: None, keep: None, file: None }
+        Self {
+            addresses,
+            symbols,
+            debug: None,
+            failed: None,
+            keep: None,
+            file: None,
+            doubt: None,
+            split: None,
+        }
     }
 
     fn of(found: Result<Vec<Option<Symbol>>, State>, addresses: Cow<'a, [u64]>) -> Self {
@@ -387,6 +412,17 @@ impl<'a> PendingGroup<'a> {
         }
     }
 
+    /// Notes which units of debug information could not be used.
+    fn note_missing(&mut self, info: &DebugInfo) {
+        let Some(missing) = info.split().missing() else { return };
+        self.split = Some(missing);
+        if let Some(keep) = &mut self.keep {
+            let absent = info.split().absent();
+            keep.absent.retain(|path| !absent.contains(path));
+            keep.absent.extend(absent);
+        }
+    }
+
     /// Symbols of all addresses that were asked for, `wanted`, in their order.
     fn finish(self, wanted: &[u64]) -> Resolved {
         if self.addresses[..] != *wanted {
@@ -410,7 +446,12 @@ impl<'a> PendingGroup<'a> {
         match &self.failed {
             // What an earlier run found is no reason to hide why most is not.
             Some(state) if found == 0 || found * 2 < symbols.len() => state.clone(),
-            _ if found > 0 || symbols.is_empty() => State::Found,
+            _ if found > 0 => match (self.doubt, &self.split) {
+                (Some(doubt), _) => State::Unproven(doubt),
+                (None, Some(missing)) => State::SplitMissing(missing.clone()),
+                (None, None) => State::Found,
+            },
+            _ if symbols.is_empty() => State::Found,
             _ => State::NoSymbols,
         }
     }
@@ -436,16 +477,16 @@ fn share(latest: &mut Option<Arc<Symbol>>, symbol: Option<Symbol>) -> Option<Arc
 struct AddressRange {
     answer: usize,
     info: Arc<DebugInfo>,
-    addresses: Vec<(u32, u64)>,
+    addresses: Vec<DebugAddress>,
 }
 
 /// Adds what debug information says. Neighboring addresses are mostly of one unit, which is the
 /// piece of work that a thread should not share, so pieces are contiguous.
 fn ask_debug_information(answers: &mut [PendingGroup<'_>], threads: usize, options: Options) {
-    let mut pieces = Vec::new();
+    let mut pieces: Vec<AddressRange> = Vec::new();
     for (answer, work) in answers.iter_mut().enumerate() {
         let Some(DebugWork { info, mut addresses }) = work.debug.take() else { continue };
-        addresses.sort_unstable_by_key(|(_, address)| *address);
+        addresses.sort_unstable_by_key(|one| one.address);
         let number = (addresses.len() / PIECE).clamp(1, threads.max(1));
         for part in addresses.chunks(addresses.len().div_ceil(number).max(1)) {
             pieces.push(AddressRange { answer, info: Arc::clone(&info), addresses: part.to_vec() });
@@ -453,17 +494,22 @@ fn ask_debug_information(answers: &mut [PendingGroup<'_>], threads: usize, optio
     }
     pieces.sort_by_key(|piece| usize::MAX - piece.addresses.len());
     let found = pool::run(&pieces, threads, |piece| {
-        let addresses = piece.addresses.iter().map(|(_, address)| *address);
+        let addresses = piece.addresses.iter().map(|one| one.address);
         piece.info.look_up(addresses, &mut Demangler::default())
     });
+    for piece in &pieces {
+        answers[piece.answer].note_missing(&piece.info);
+    }
     for (piece, places) in pieces.iter().zip(found) {
         let symbols = &mut answers[piece.answer].symbols;
         let places: Vec<Option<Places>> = places.unwrap_or_default();
         let mut latest = None;
-        for ((index, _), places) in piece.addresses.iter().zip(places) {
-            let symbol = &mut symbols[*index as usize];
+        for (one, places) in piece.addresses.iter().zip(places) {
+            let symbol = &mut symbols[one.index as usize];
             if let Some(places) = places {
-                let mut complete = symbol.take().map(Arc::unwrap_or_clone);
+                let is_better = one.is_doubtful && places.has_name();
+                let known = symbol.take().filter(|_| !is_better);
+                let mut complete = known.map(Arc::unwrap_or_clone);
                 places.complete(&mut complete, options.inlined);
                 *symbol = share(&mut latest, complete);
             }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
 
-use crate::BuildId;
 use crate::demangle::FunctionName;
+use crate::{BuildId, Doubt, MissingSplit};
 
 /// The function at an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -94,6 +94,10 @@ pub struct Line {
 pub enum State {
     /// At least one address has a symbol.
     Found,
+    /// At least one address has a symbol, of a file that may not be the one that ran.
+    Unproven(Doubt),
+    /// At least one address has a symbol, but inlined functions are missing: they are in files that could not be used.
+    SplitMissing(MissingSplit),
     /// The file has no symbols for the addresses, as after strip(1).
     NoSymbols,
     /// The file has no symbols for the addresses, and the debug file found for it is of another build.
@@ -102,10 +106,15 @@ pub enum State {
     FileMissing,
     /// The file was replaced or removed while it ran: what is there now is another, or nothing.
     FileReplaced,
+    /// The file at the recorded path has no build ID, and is another one than ran: it has another inode, or was
+    /// changed after the recording.
+    FileChanged,
     /// The file is there, and this user may not read it.
     NotAllowed,
     /// The file is there and cannot be read; the reason.
     Unreadable(String),
+    /// The file is there and is no ELF file: neither a program nor a library.
+    NotElf,
     /// Another build of the file is there now.
     BuildIdDiffers {
         /// The recording's.
@@ -122,6 +131,8 @@ pub enum State {
     OtherBoot,
     /// The runtime left neither `/tmp/perf-PID.map` nor `jit-PID.dump`.
     NoPerfMap,
+    /// The perf map at this path was last written before the process started, so another process of the same id wrote it.
+    StalePerfMap(PathBuf),
     /// Nothing is known about the mapping.
     NotMapped,
 }

@@ -17,6 +17,8 @@ struct FunctionSymbol<'data> {
     end: u64,
     /// Where its section ends.
     limit: u64,
+    /// The table has no size: it was taken to end where the next begins.
+    is_stretched: bool,
     weak: bool,
     local: bool,
     name: &'data [u8],
@@ -96,6 +98,7 @@ impl<'data> SymbolTable<'data> {
         for entry in entries.iter_mut().rev() {
             if entry.end == entry.start {
                 entry.end = next.min(entry.limit);
+                entry.is_stretched = true;
             }
             next = entry.start;
         }
@@ -113,6 +116,12 @@ impl<'data> SymbolTable<'data> {
     pub(crate) fn get(&self, address: u64) -> Option<u32> {
         let at = self.starts.partition_point(|&start| start <= address).checked_sub(1)?;
         Some(self.owners[at]).filter(|&owner| owner != NONE)
+    }
+
+    /// Whether a function has no size in the table: what it is taken to reach over may be code of others, which the table
+    /// does not have.
+    pub(crate) fn is_stretched(&self, number: u32) -> bool {
+        self.entries.get(number as usize).is_some_and(|entry| entry.is_stretched)
     }
 
     /// Where the function at `address` begins and ends.
@@ -271,7 +280,8 @@ impl SymbolSections {
                 let name = self.name(&symbol)?;
                 let SymbolSpan { start, end, limit } = span;
                 let (weak, local) = (symbol.is_weak(), symbol.is_local());
-                Some(FunctionSymbol { start, end, limit, weak, local, name, order })
+                let is_stretched = false;
+                Some(FunctionSymbol { start, end, limit, is_stretched, weak, local, name, order })
             })
             .collect()
     }
@@ -342,6 +352,7 @@ mod tests {
             start,
             end,
             limit: 1000,
+            is_stretched: false,
             weak: false,
             local: false,
             name: name.as_bytes(),
@@ -447,6 +458,7 @@ mod tests {
                 start,
                 end: start.saturating_add(size),
                 limit: u64::MAX,
+                is_stretched: false,
                 weak: false,
                 local: false,
                 name: b"x",

@@ -81,7 +81,7 @@ fn samples(
         let unwinder = symbolizer.unwinder();
         let unwinding = Unwinding { unwinder: &unwinder, running: &running };
         let apart = GroupBy { chains: true, ..GroupBy::default() };
-        let counting = Counting { apart, filter };
+        let counting = Counting { apart, filter, ..Counting::default() };
         Collected::read(&mut reader, counting, available_threads(), Some(unwinding))?
     };
     for (pid, dump) in collected.jit_dumps() {

@@ -112,6 +112,7 @@ impl StackCounts {
             kind,
             path: path.to_owned(),
             build_id: None,
+            mapped: None,
             symbols: SymbolState::Found,
         });
         self.known_modules.insert(path.to_owned(), number);

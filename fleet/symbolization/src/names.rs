@@ -71,7 +71,7 @@ impl BuildNames {
                 // The first paths stand for the others.
                 let path = Path::new(&build.modules[at % PATHS.min(build.modules.len())].path);
                 let addresses = of_module(&module.path).map_or(&[][..], Vec::as_slice);
-                Request { module: Module::File { path, build_id: Some(id) }, addresses }
+                Request { module: Module::file(path, Some(id)), addresses }
             })
             .collect();
         let answers = symbolizer.resolve_all_from(&requests);

@@ -49,7 +49,7 @@ use crate::dwarf::DebugInfo;
 use crate::image::Image;
 use crate::locate::Locator;
 use crate::objects::{self, DataObject};
-use crate::{BuildId, Sources, State};
+use crate::{BuildId, ModuleFile, Sources, State};
 
 /// How the bytes of an object are interpreted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -149,8 +149,17 @@ impl Definitions {
     /// # Errors
     /// If it is not available.
     pub fn open(sources: &Sources, path: &Path, build_id: Option<&BuildId>) -> Result<Self, State> {
+        Self::of(sources, ModuleFile { path, build_id, mapped: None })
+    }
+
+    /// Opens `file`, as a recording has it.
+    ///
+    /// # Errors
+    /// As [`Definitions::open`].
+    pub(crate) fn of(sources: &Sources, file: ModuleFile<'_>) -> Result<Self, State> {
+        let ModuleFile { path, build_id, .. } = file;
         let locator = Locator::new(sources);
-        let image = locator.file(path, build_id)?;
+        let image = locator.file(file)?;
         let own_id = image.build_id();
         let mut separate = None;
         if !(image.has(".symtab") && image.has(".debug_info")) {

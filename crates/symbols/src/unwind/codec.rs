@@ -31,13 +31,15 @@ impl StoredRules {
     }
 }
 
-const GAPS: [Gap; 6] = [
+const GAPS: [Gap; 8] = [
     Gap::NoInformation,
     Gap::Damaged,
     Gap::FileMissing,
     Gap::Unreadable,
     Gap::OtherKernel,
     Gap::Generated,
+    Gap::NotElf,
+    Gap::Go,
 ];
 /// Numbers of rules and gaps: below this a gap.
 const FIRST_RULE: u64 = GAPS.len() as u64;

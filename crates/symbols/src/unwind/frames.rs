@@ -4,7 +4,7 @@
 //! if it is missing, damaged or in another form, and for `.debug_frame`, an index is built.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use addr2line::gimli::{
     BaseAddresses, CieOrFde, CommonInformationEntry, DebugFrame, EhFrame, EndianSlice,
@@ -24,6 +24,12 @@ const MOST_ENTRIES: usize = 32 << 20;
 #[derive(Debug, Default)]
 pub struct UnwindScratch(UnwindContext<usize>);
 
+impl UnwindScratch {
+    pub(super) fn context(&mut self) -> &mut UnwindContext<usize> {
+        &mut self.0
+    }
+}
+
 /// One section of a file.
 #[derive(Debug)]
 pub(super) struct Frames {
@@ -34,6 +40,8 @@ pub(super) struct Frames {
     /// Address of `.eh_frame`.
     start: u64,
     index: Index,
+    /// An index of our own, where the file's hides an entry.
+    own: OnceLock<Vec<(u64, usize)>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,7 +86,8 @@ impl Frames {
             TableKind::Debug => None,
         };
         let own = Index::Own(Vec::new());
-        let mut frames = Self { image: Arc::clone(image), section, kind, bases, start, index: own };
+        let (image, index, own) = (Arc::clone(image), own, OnceLock::new());
+        let mut frames = Self { image, section, kind, bases, start, index, own };
         frames.index = header.unwrap_or_else(|| Index::Own(frames.indexed(arch)));
         Some(frames)
     }
@@ -124,12 +133,7 @@ impl Frames {
         arch: Arch,
         scratch: &mut UnwindScratch,
     ) -> Option<Result<Rule, Gap>> {
-        let offset = self.entry(address)?;
-        // A table that points nowhere knows nothing.
-        let entry = section.fde_from_offset(&self.bases, offset.into(), S::cie_from_offset).ok()?;
-        if !entry.contains(address) {
-            return None;
-        }
+        let entry = self.entry_in(section, address, arch)?;
         let row = entry.unwind_info_for_address(section, &self.bases, &mut scratch.0, address);
         let (cie, signal) = (entry.cie(), entry.is_signal_trampoline());
         let rule = row.ok().and_then(|row| {
@@ -138,13 +142,45 @@ impl Frames {
         Some(rule.ok_or(Gap::Damaged))
     }
 
+    /// Whether a function begins at exactly this address.
+    pub(super) fn has_start(&self, address: u64, arch: Arch) -> bool {
+        let start = match self.kind {
+            TableKind::Exceptions => {
+                let entry = self.entry_in(&self.eh_frame(arch), address, arch);
+                entry.map(|entry| entry.initial_address())
+            }
+            TableKind::Debug => {
+                let entry = self.entry_in(&self.debug_frame(arch), address, arch);
+                entry.map(|entry| entry.initial_address())
+            }
+        };
+        start == Some(address)
+    }
+
+    /// The entry of the function that has an address.
+    fn entry_in<'a, S: UnwindSection<Bytes<'a>>>(
+        &self,
+        section: &S,
+        address: u64,
+        arch: Arch,
+    ) -> Option<FrameDescriptionEntry<Bytes<'a>>> {
+        // A table that points nowhere knows nothing.
+        let at = |offset: usize| {
+            section.fde_from_offset(&self.bases, offset.into(), S::cie_from_offset).ok()
+        };
+        let mut entry = at(self.entry(address)?)?;
+        if entry.len() == 0 && matches!(self.index, Index::Header { .. }) {
+            // An empty function in front of one has the same first address: lld keeps one of them.
+            let own = self.own.get_or_init(|| self.indexed(arch));
+            entry = at(last_before(own, address)?)?;
+        }
+        entry.contains(address).then_some(entry)
+    }
+
     /// Offset of the last entry that starts at or before an address.
     fn entry(&self, address: u64) -> Option<usize> {
         match &self.index {
-            Index::Own(entries) => {
-                let behind = entries.partition_point(|(start, _)| *start <= address);
-                Some(entries[behind.checked_sub(1)?].1)
-            }
+            Index::Own(entries) => last_before(entries, address),
             Index::Header { section, rows, start } => {
                 let (rows, _) = self.image.contents(section).get(rows.clone())?.as_chunks::<8>();
                 let place =
@@ -166,6 +202,12 @@ impl Frames {
         entries.sort_unstable();
         entries
     }
+}
+
+/// Offset of the last of `entries` that starts at or before an address.
+fn last_before(entries: &[(u64, usize)], address: u64) -> Option<usize> {
+    let behind = entries.partition_point(|(start, _)| *start <= address);
+    Some(entries[behind.checked_sub(1)?].1)
 }
 
 /// First addresses and offsets of all entries.
@@ -222,7 +264,7 @@ fn header(image: &Image, address: Option<u64>) -> Option<Index> {
     Some(Index::Header { section, rows: FRONT..end, start })
 }
 
-fn vendor(arch: Arch) -> Vendor {
+pub(super) fn vendor(arch: Arch) -> Vendor {
     match arch {
         Arch::X86_64 => Vendor::Default,
         Arch::Aarch64 => Vendor::AArch64,

@@ -14,6 +14,7 @@
 mod codec;
 mod expression;
 mod frames;
+pub(crate) mod generated;
 mod regs;
 mod rule;
 mod step;
@@ -41,12 +42,16 @@ pub enum Gap {
     Damaged,
     /// The module's file is missing, or was replaced by another build.
     FileMissing,
-    /// The file is there and cannot be read, or is no ELF file of this machine.
+    /// The file is there and cannot be read.
     Unreadable,
     /// The kernel's page of functions for programs, of another kernel than the running one.
     OtherKernel,
     /// Code generated at run time: no file describes it.
     Generated,
+    /// The file is no ELF file, or one for another processor.
+    NotElf,
+    /// Code of a Go program without `.debug_frame`; Go writes no `.eh_frame`, and keeps frame pointers.
+    Go,
 }
 
 /// Finds tables.
@@ -89,7 +94,7 @@ impl Unwinder<'_> {
             );
         }
         let image = match *module {
-            Module::File { path, build_id } => self.locator.file(path, build_id),
+            Module::File(file) => self.locator.file(file),
             Module::Vdso if !same_kernel => Err(State::OtherKernel),
             Module::Vdso => file::vdso(),
             Module::Kernel | Module::Jit { .. } => {
@@ -97,16 +102,19 @@ impl Unwinder<'_> {
             }
         };
         let id = match module {
-            Module::File { build_id, .. } => *build_id,
+            Module::File(file) => file.build_id,
             _ => None,
         };
         UnwindTable(match image.map(|image| ElfTable::new(image, id, &self.locator, arch)) {
             Ok(Some(table)) => RuleSource::Elf(Box::new(table)),
-            Ok(None) => RuleSource::None(Gap::Unreadable),
+            Ok(None) | Err(State::NotElf) => RuleSource::None(Gap::NotElf),
             Err(State::OtherKernel) => RuleSource::None(Gap::OtherKernel),
-            Err(State::FileMissing | State::FileReplaced | State::BuildIdDiffers { .. }) => {
-                RuleSource::None(Gap::FileMissing)
-            }
+            Err(
+                State::FileMissing
+                | State::FileReplaced
+                | State::FileChanged
+                | State::BuildIdDiffers { .. },
+            ) => RuleSource::None(Gap::FileMissing),
             Err(_) => RuleSource::None(Gap::Unreadable),
         })
     }

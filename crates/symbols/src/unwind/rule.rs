@@ -50,6 +50,53 @@ pub(super) struct Code(pub(super) Box<[u8]>);
 const LONGEST_CODE: usize = 1024;
 
 impl Rule {
+    /// The rule of an instruction that pops a register or returns. What was popped before it has its value again, but tables
+    /// still say that it was saved below the stack pointer, where a copy of the stack has nothing. Elsewhere a function
+    /// without calls may really have saved registers there (the red zone).
+    pub(super) fn without_popped(self) -> Self {
+        /// DWARF's number of the stack pointer of x86-64.
+        const RSP: u16 = 7;
+        let Cfa::Register(RSP, height) = self.cfa else { return self };
+        let is_popped = |recover: &Recover| match recover {
+            Recover::At(offset) => height.checked_add(*offset).is_some_and(|above| above < 0),
+            _ => false,
+        };
+        let registers = self.registers.iter().filter(|(_, recover)| !is_popped(recover));
+        Self { registers: registers.cloned().collect(), ..self }
+    }
+
+    /// The rule of a function that keeps a frame pointer, as its calls have it: that points to the caller's frame pointer, and
+    /// the return address is behind that.
+    #[must_use]
+    pub fn by_frame_pointer(arch: Arch) -> Self {
+        // DWARF's numbers of %rbp and of x29.
+        let pointer = match arch {
+            Arch::X86_64 => 6,
+            Arch::Aarch64 => 29,
+        };
+        Self {
+            cfa: Cfa::Register(pointer, 16),
+            return_address: Recover::At(-8),
+            registers: [(pointer, Recover::At(-16))].into(),
+            signal_frame: false,
+        }
+    }
+
+    /// The rule of the first instruction of a function: the return address is where the call put it.
+    pub(super) fn at_entry(arch: Arch) -> Self {
+        // DWARF's numbers of %rsp; of sp and x30.
+        let (cfa, return_address) = match arch {
+            Arch::X86_64 => (Cfa::Register(7, 8), Recover::At(-8)),
+            Arch::Aarch64 => (Cfa::Register(31, 0), Recover::Register(30)),
+        };
+        Self { cfa, return_address, registers: Box::default(), signal_frame: false }
+    }
+
+    /// Whether the caller was interrupted by a signal.
+    pub(super) fn is_of_signal(&self) -> bool {
+        self.signal_frame
+    }
+
     /// The rule of a place that nothing calls.
     pub(super) fn outermost() -> Self {
         Self {

@@ -164,6 +164,41 @@ mod tests {
     }
 
     #[test]
+    fn registers_that_were_popped_have_their_values_again() {
+        // At `ret`, behind `pop %rbx; pop %rbp`: both were saved below what the copy begins with.
+        let memory = bytes(&[0x401000, 5]);
+        let stack = StackCopy::new(SP, &memory, true);
+        let saved = [(RBX, Recover::At(-24)), (RBP, Recover::At(-16))];
+        let rule = rule(Cfa::Register(RSP, 8), &saved);
+        let mut found = registers(0x400000);
+        assert_eq!(rule.clone().without_popped().step(&mut found, &stack), Ok(Caller::Returned));
+        assert_eq!((found.get(RBX), found.get(RBP)), (Some(11), Some(SP + 0x20)));
+        // At `pop %rbp`, only the first of them.
+        let before = Rule { cfa: Cfa::Register(RSP, 16), ..rule };
+        assert_eq!(before.without_popped().registers, [(RBP, Recover::At(-16))].into());
+    }
+
+    #[test]
+    fn a_frame_pointer_leads_to_the_caller_if_it_points_into_the_stack() {
+        let rule = Rule::by_frame_pointer(Arch::X86_64);
+        let memory = bytes(&[1, 2, 3, 4, SP + 0x30, 0x401000, SP + 0x50, 0x402000]);
+        let stack = StackCopy::new(SP, &memory, true);
+        let mut found = registers(0x7fff_0000);
+        assert_eq!(rule.step(&mut found, &stack), Ok(Caller::Returned));
+        assert_eq!(
+            (found.pc(), found.sp(), found.get(RBP)),
+            (0x401000, SP + 0x30, Some(SP + 0x30))
+        );
+        assert_eq!(rule.step(&mut found, &stack), Ok(Caller::Returned));
+        assert_eq!(found.pc(), 0x402000);
+        // Below the stack pointer, and beyond the copy.
+        found.set(RBP, Some(SP));
+        assert_eq!(rule.step(&mut found, &stack), Err(Lost::Unusable));
+        found.set(RBP, Some(SP + 0x1000));
+        assert_eq!(rule.step(&mut found, &stack), Err(Lost::TooShort));
+    }
+
+    #[test]
     fn frames_end_where_the_tables_say_so() {
         let stack = StackCopy::new(SP, &[], true);
         let mut found = registers(1);

@@ -48,6 +48,27 @@ fn both_ways_to_an_entry_are_one() {
     assert!(found > 100, "{found}");
 }
 
+/// Nothing returns to what fills up to a function, unless the function's address was put on the stack.
+#[test]
+fn the_address_before_a_function_ends_a_stack_and_no_call_does() {
+    if arch().is_none() {
+        return eprintln!("skipped: no unwinding on this machine");
+    }
+    let image = Image::open(Path::new("/proc/self/exe")).unwrap();
+    let starts = places(&image, 16);
+    let table = table(image).unwrap();
+    let mut scratch = UnwindScratch::default();
+    let mut rule = |place: u64| table.rule(place, &mut scratch);
+    let outermost = Rule::outermost();
+    let (mut ends, mut others) = (0, 0);
+    for start in starts.into_iter().skip(1).take(4000) {
+        let before = rule(start - 1);
+        ends += usize::from(before.as_ref() == Ok(&outermost));
+        others += usize::from(before.is_ok_and(|rule| rule != outermost));
+    }
+    assert!(ends > 50 && others > 50, "{ends} {others}");
+}
+
 #[test]
 fn what_has_no_tables_says_why() {
     let Some(arch) = arch() else { return eprintln!("skipped: no unwinding on this machine") };
@@ -57,13 +78,14 @@ fn what_has_no_tables_says_why() {
     let mut gap = |module: Module<'_>, same_kernel| {
         unwinder.table(&module, arch, same_kernel).rule(0x1000, &mut scratch).unwrap_err()
     };
-    let file = |path| Module::File { path: Path::new(path), build_id: None };
+    let file = |path| Module::file(Path::new(path), None);
     assert_eq!(gap(file("/no/such/file"), true), Gap::FileMissing);
-    assert_eq!(gap(file("/etc/passwd"), true), Gap::Unreadable);
+    assert_eq!(gap(file("/etc/passwd"), true), Gap::NotElf);
+    assert_eq!(gap(file("/etc"), true), Gap::Unreadable);
     assert_eq!(gap(Module::Vdso, false), Gap::OtherKernel);
-    assert_eq!(gap(Module::Jit { pid: 1 }, true), Gap::Generated);
+    assert_eq!(gap(Module::Jit { pid: 1, origin: None }, true), Gap::Generated);
     let id = crate::BuildId::new(&[7; 20]).unwrap();
-    let other = Module::File { path: Path::new("/proc/self/exe"), build_id: Some(&id) };
+    let other = Module::file(Path::new("/proc/self/exe"), Some(&id));
     assert_eq!(gap(other, true), Gap::FileMissing);
     // Far behind the end of the file.
     let table = unwinder.table(&file("/proc/self/exe"), arch, true);

@@ -20,7 +20,7 @@ fn sources(dir: &Path) -> Sources {
 }
 
 fn reading(sources: &Sources, path: &Path, id: &BuildId, addresses: &[u64]) -> Resolved {
-    let module = Module::File { path, build_id: Some(id) };
+    let module = Module::file(path, Some(id));
     Symbolizer::with_sources(OPTIONS, sources.clone()).resolve(&module, addresses)
 }
 
@@ -150,7 +150,7 @@ fn what_has_no_build_id_is_kept_until_the_file_is_touched() {
     let Some(offset) = file_offset(&program, "outer") else { return };
     let sources = sources(dir.path());
     let ask = || {
-        let module = Module::File { path: &program, build_id: None };
+        let module = Module::file(&program, None);
         Symbolizer::with_sources(OPTIONS, sources.clone()).resolve(&module, &[offset])
     };
     let found = ask();

@@ -37,10 +37,7 @@ fn ask(
 ) -> Vec<Resolved> {
     let requests: Vec<Request<'_>> = programs
         .iter()
-        .map(|(path, id)| Request {
-            module: Module::File { path, build_id: id.as_ref() },
-            addresses,
-        })
+        .map(|(path, id)| Request { module: Module::file(path, id.as_ref()), addresses })
         .collect();
     let sources = Sources { threads: NonZeroUsize::new(threads), ..Sources::default() };
     Symbolizer::with_sources(Options { inlined }, sources).resolve_all(&requests)
@@ -70,7 +67,7 @@ fn one_build_at_two_paths_is_found_at_either() {
     let Some(main) = crate::programs::file_offset(&program, "main") else { return };
     let id = read_build_id(&program).unwrap();
     let gone = dir.path().join("gone");
-    let module = |path| Module::File { path, build_id: id.as_ref() };
+    let module = |path| Module::file(path, id.as_ref());
     let requests = [
         Request { module: module(&gone), addresses: &[outer, main] },
         Request { module: module(&program), addresses: &[main] },

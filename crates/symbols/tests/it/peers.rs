@@ -30,7 +30,7 @@ fn functions_and_lines_are_those_of_addr2line() {
     let Some(program) = compile(dir.path(), "program", &[]) else { return };
     let Some(offset) = file_offset(&program, "outer") else { return };
     let addresses: Vec<u64> = (offset..offset + 12).collect();
-    let module = Module::File { path: &program, build_id: None };
+    let module = Module::file(&program, None);
     let found = Symbolizer::new(Options { inlined: true }).resolve(&module, &addresses);
     for (address, symbol) in addresses.iter().zip(&found.symbols) {
         // Position-independent programs are laid out in the file as in memory up to their data.
@@ -89,7 +89,7 @@ fn stubs_have_the_names_that_objdump_shows() {
             return;
         };
         let addresses: Vec<u64> = theirs.iter().map(|(address, _)| address + 4).collect();
-        let module = Module::File { path: &program, build_id: None };
+        let module = Module::file(&program, None);
         let found = Symbolizer::new(Options { inlined: false }).resolve(&module, &addresses);
         let names: Vec<Option<&str>> = found
             .symbols

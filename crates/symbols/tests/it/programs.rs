@@ -73,7 +73,7 @@ pub(crate) fn resolve_from(
     offset: u64,
     inlined: bool,
 ) -> (State, Vec<String>) {
-    let module = Module::File { path: program, build_id };
+    let module = Module::file(program, build_id);
     let found = Symbolizer::with_sources(Options { inlined }, sources).resolve(&module, &[offset]);
     let names = found.symbols[0].as_ref().map_or(Vec::new(), |symbol| {
         let inlined = symbol.inlined.iter().map(|frame| frame.name.to_string());
@@ -92,4 +92,24 @@ pub(crate) fn tool(name: &str, arguments: &[&OsStr]) -> bool {
             false
         }
     }
+}
+
+/// Takes away what running does not need, as sstrip(1) does: section headers, and all behind what is mapped. With `keep`
+/// the ELF header still points to them.
+pub(crate) fn remove_section_headers(program: &Path, keep: bool) {
+    let mut bytes = std::fs::read(program).unwrap();
+    assert_eq!(&bytes[..6], b"\x7fELF\x02\x01", "of 64 bits, little-endian");
+    let number = |at: usize, size: usize| {
+        let word = bytes[at..at + size].iter().rev();
+        word.fold(0_usize, |sum, &byte| sum << 8 | usize::from(byte))
+    };
+    let (table, entries) = (number(0x20, 8), number(0x38, 2));
+    let end = |at: usize| number(table + 56 * at + 8, 8) + number(table + 56 * at + 0x20, 8);
+    let end = (0..entries).map(end).max().unwrap();
+    bytes.truncate(end);
+    if !keep {
+        bytes[0x28..0x30].fill(0);
+        bytes[0x3c..0x40].fill(0);
+    }
+    std::fs::write(program, bytes).unwrap();
 }

@@ -176,7 +176,7 @@ impl Stripped {
         let sources = self.sources();
         let mut symbolizer = Symbolizer::with_sources(Options { inlined: true }, sources);
         symbolizer.use_debug_files_alone();
-        let module = Module::File { path: Path::new("/nowhere/program"), build_id: Some(&self.id) };
+        let module = Module::file(Path::new("/nowhere/program"), Some(&self.id));
         let request = Request { module, addresses: &[self.offset] };
         symbolizer.resolve_all_from(&[request]).remove(0)
     }
@@ -217,4 +217,22 @@ fn a_debug_file_that_is_damaged_or_of_another_build_is_not_used_alone_and_named(
     fs::copy(compile(stripped.dir(), "other", &["-O1"]).unwrap(), &place).unwrap();
     let found = stripped.without_program();
     assert_eq!((found.resolved.state, found.file), (State::DebugFileDiffers(place), None));
+}
+
+/// Compilers that leave functions out of the symbol table (GHC) have labels there all the same.
+#[test]
+fn a_label_without_a_size_does_not_take_the_code_of_functions_that_debug_information_has() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(program) = compile(dir.path(), "program", &[]) else { return };
+    let Some(offset) = file_offset(&program, "outer") else { return };
+    // What the C runtime has in front of it, has no size.
+    assert!(tool("objcopy", &[OsStr::new("--strip-symbol=outer"), program.as_ref()]));
+    for inlined in [false, true] {
+        let (_, names) = resolve_from(Sources::default(), &program, None, offset, inlined);
+        assert_eq!(names.first().map(String::as_str), Some("outer"), "{names:?}");
+    }
+    // Without debug information the label is all that is known.
+    assert!(tool("strip", &[OsStr::new("--strip-debug"), program.as_ref()]));
+    let (_, names) = resolve_from(Sources::default(), &program, None, offset, true);
+    assert!(!names.contains(&"outer".to_owned()), "{names:?}");
 }

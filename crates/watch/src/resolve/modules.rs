@@ -196,6 +196,7 @@ fn said(state: &pmuscope_symbols::State) -> String {
         State::FileMissing => "file not found".into(),
         State::NotAllowed => "no permission. Try: sudo pmuscope watch …".into(),
         State::Unreadable(why) => why.clone(),
+        State::NotElf => "no ELF file".into(),
         other => format!("{other:?}"),
     }
 }
