@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use pmuscope_perfdata::reader::{CpuMode, Metadata, Record, Sample};
+use pmuscope_perfdata::reader::{CpuMode, Event, Metadata, Record, Sample};
 use pmuscope_symbols::{KernelIdentity, Module, Symbol};
 use rustc_hash::FxHashMap;
 
@@ -71,6 +71,17 @@ impl AddressSpaces {
         self.state.take(record);
     }
 
+    /// From now on, code that processes generate is told apart by time, as far as `events` have times of the clock that
+    /// jitdumps have; the time is that of [`AddressSpaces::at`]. `metadata` has the copies of jitdumps that the recorder kept.
+    pub fn read_code(&mut self, events: &[Event], metadata: &Metadata) {
+        self.state.read_code(events, metadata);
+    }
+
+    /// The time of what is looked up next, nanoseconds.
+    pub fn at(&mut self, time: u64) {
+        self.state.modules.now = time;
+    }
+
     /// Tasks and modules as of now, for lookups.
     #[inline]
     pub(crate) fn current(&self) -> (&Tasks, &Modules) {
@@ -79,8 +90,8 @@ impl AddressSpaces {
 
     /// Name of a thread, now; made up from its id where it never told one. Foreign text.
     #[must_use]
-    pub fn comm(&self, pid: i32, tid: i32) -> Cow<'_, [u8]> {
-        self.state.tasks.shown(self.state.tasks.comm(pid, tid))
+    pub fn comm(&self, tid: i32) -> Cow<'_, [u8]> {
+        self.state.tasks.shown(self.state.tasks.comm(tid))
     }
 
     /// Where an address lies, now.
@@ -220,9 +231,9 @@ mod tests {
     fn answers_follow_the_records() {
         let comm = |name, exec| Record::Comm(Comm { pid: 7, tid: 7, name, exec });
         let mut present = AddressSpaces::default();
-        assert_eq!(&*present.comm(7, 7), b":7");
+        assert_eq!(&*present.comm(7), b":7");
         present.take(&comm(b"sh", false));
-        assert_eq!(&*present.comm(7, 7), b"sh");
+        assert_eq!(&*present.comm(7), b"sh");
         assert_eq!(
             present.find(CpuMode::User, Some(7), 0x1010),
             ModuleOffset { module: 0, address: 0 }
@@ -253,7 +264,7 @@ mod tests {
         assert_eq!(found, [None, Some(Symbol::named("main".into()))]);
 
         present.take(&comm(b"ls", true));
-        assert_eq!(&*present.comm(7, 7), b"ls");
+        assert_eq!(&*present.comm(7), b"ls");
         assert_eq!(present.find(CpuMode::User, Some(7), 0x1010), unknown);
     }
 

@@ -10,7 +10,7 @@ use crate::filter::Filter;
 use crate::names::naming::{Resolve, name};
 use crate::profile::{Filtered, Options, Profile};
 use crate::views::function_rows::Rows;
-use crate::waits::tells_waits;
+use crate::waits::holds_waits;
 
 impl Collected {
     /// Gives every distinct address a name by `resolve` and adds up. `reader` is the one that was
@@ -25,7 +25,7 @@ impl Collected {
         options: Options,
         resolve: &mut Resolve<'_>,
     ) -> Result<Profile, ReadError> {
-        let tells_waits = tells_waits(reader.events()).contains(&true);
+        let tells_waits = holds_waits(reader.events());
         let file = FileFacts { tells_waits, ..FileFacts::of(reader) };
         let facts = |(event, has_period)| EventFacts { has_period, ..EventFacts::from(event) };
         let events = reader.events().iter().zip(has_period(reader)).map(facts).collect();
@@ -98,11 +98,13 @@ impl Collected {
             throttled: loss.throttled(info, filter),
             losses: loss.by_cpu(info, filter, &self.clock, &self.kept_by_cpu(&by_cpu)),
             mappings_left_out: self.state.left_out(),
+            has_other_pid_namespaces: self.state.tasks.has_other_namespaces(),
             without_callers: self.counts().iter().map(|counts| counts.without_callers).sum(),
             filtered: (*filter != Filter::default()).then_some(filtered),
             sampled,
             stacks,
             names,
+            by_chain: aggregate.by_chain(),
             aggregate,
             samples,
             metadata,

@@ -60,6 +60,8 @@ pub struct RowName {
 pub struct EventDiff {
     /// Its name. Foreign text.
     pub name: String,
+    /// How many events of the same name come before it in a recording: see [`occurrences`].
+    pub occurrence: usize,
     /// What totals are in.
     pub unit: TotalUnit,
     /// All samples of the event, before and after.
@@ -123,20 +125,33 @@ pub fn diff(before: &[Profile], after: &[Profile], order: Order) -> Vec<EventDif
     first
         .events
         .iter()
-        .filter_map(|event| {
-            let sides = [runs(&before, &event.name)?, runs(&after, &event.name)?];
-            Some(event_diff(&event.name, &sides, order))
+        .zip(occurrences(first.events.iter().map(|event| &*event.name)))
+        .filter_map(|(event, occurrence)| {
+            let name = (&*event.name, occurrence);
+            let sides = [runs(&before, name)?, runs(&after, name)?];
+            Some(event_diff(name, &sides, order))
         })
         .collect()
 }
 
-/// A recording with its events by their names: the first of each.
-type ByName<'a> = (&'a Profile, FxHashMap<&'a str, &'a EventProfile>);
+/// How many of the same name come before each: two PMUs can have events of one name.
+pub fn occurrences<'a>(names: impl Iterator<Item = &'a str>) -> impl Iterator<Item = usize> {
+    let mut seen: FxHashMap<&str, usize> = FxHashMap::default();
+    names.map(move |name| {
+        let count = seen.entry(name).or_default();
+        *count += 1;
+        *count - 1
+    })
+}
+
+/// A recording with its events by their names and [`occurrences`].
+type ByName<'a> = (&'a Profile, FxHashMap<(&'a str, usize), &'a EventProfile>);
 
 fn by_name<'a>(profiles: &'a [Profile]) -> Vec<ByName<'a>> {
     let one = |profile: &'a Profile| {
-        // Of equal names the first is what stays.
-        (profile, profile.events.iter().rev().map(|event| (&*event.name, event)).collect())
+        let names = || profile.events.iter().map(|event| &*event.name);
+        let keys = names().zip(occurrences(names()));
+        (profile, keys.zip(&profile.events).collect())
     };
     profiles.iter().map(one).collect()
 }
@@ -151,9 +166,9 @@ struct SideSums<'a> {
 }
 
 /// That event of all recordings; `None` if one has it not.
-fn runs<'a>(profiles: &[ByName<'a>], name: &str) -> Option<Vec<SideSums<'a>>> {
+fn runs<'a>(profiles: &[ByName<'a>], name: (&str, usize)) -> Option<Vec<SideSums<'a>>> {
     let run = |(profile, events): &ByName<'a>| {
-        let (profile, event) = (*profile, *events.get(name)?);
+        let (profile, event) = (*profile, *events.get(&name)?);
         let (unit, scale) = unit(event);
         Some(SideSums { profile, event, scale, unit })
     };
@@ -174,7 +189,11 @@ fn unit(event: &EventProfile) -> (TotalUnit, f64) {
     }
 }
 
-fn event_diff(name: &str, sides: &[Vec<SideSums<'_>>; 2], order: Order) -> EventDiff {
+fn event_diff(
+    (name, occurrence): (&str, usize),
+    sides: &[Vec<SideSums<'_>>; 2],
+    order: Order,
+) -> EventDiff {
     let all = || sides.iter().flatten();
     // Totals of two units cannot be set side by side; samples always can.
     let unit = match all().next().map(|run| run.unit) {
@@ -203,6 +222,7 @@ fn event_diff(name: &str, sides: &[Vec<SideSums<'_>>; 2], order: Order) -> Event
     };
     EventDiff {
         name: name.into(),
+        occurrence,
         unit,
         sides: [side_total(&sides[0]), side_total(&sides[1])],
         rows,
@@ -390,6 +410,7 @@ mod tests {
                 kind: ModuleKind::File,
                 path: "/usr/bin/db".into(),
                 build_id: None,
+                mapped: None,
                 symbols: State::Found,
             }],
             names: crate::FunctionNames {
@@ -397,6 +418,7 @@ mod tests {
                 commands: vec!["db".into()],
             },
             aggregate: crate::aggregate::Aggregate::default(),
+            by_chain: None,
             duration_s: None,
             lost: Lost { count: 0, source: LostSource::Kernel },
             throttled: 0,
@@ -406,6 +428,7 @@ mod tests {
             state: FileState::Closed,
             tally: Tally::default(),
             mappings_left_out: 0,
+            has_other_pid_namespaces: false,
             without_callers: 0,
             kernel: unknown.compare(&unknown),
             tells_waits: false,

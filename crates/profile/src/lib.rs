@@ -62,7 +62,9 @@ pub use live::{Interval, Live};
 pub use locator::{Locator, SampleThread};
 pub use names::naming::{Names, Resolve};
 pub use pmuscope_perfdata::reader::FileState;
-pub use pmuscope_symbols::{DisassembleError, Line, NoCode, State as SymbolState, Symbol};
+pub use pmuscope_symbols::{
+    DisassembleError, Doubt, Line, MissingSplit, NoCode, State as SymbolState, Symbol,
+};
 pub use pool::available_threads;
 pub use profile::{
     Detail, EventProfile, Filtered, FunctionShare, HiddenRows, Intervals, ModuleShare,

@@ -175,7 +175,7 @@ impl Locator {
                 let now = MappedNow::of(spaces.now(), thread.view, mode, address);
                 self.finder.find_in(&now, (), view, address).0
             }
-            Err(module) => ModuleAddress { module, address: 0 },
+            Err(place) => place,
         };
         self.number_of(place)
     }
@@ -265,7 +265,10 @@ impl Lookup for MappedNow<'_> {
     }
 
     fn user(&self, view: ViewId, address: u64, (): ()) -> Region {
-        self.current.user(view, address, ()).holding(self.holds())
+        let region = self.current.user(view, address, ());
+        // Code by time is looked up anew each time.
+        let is_by_time = region.holds == Holds::NEVER;
+        if is_by_time { region } else { region.holding(self.holds()) }
     }
 
     fn kernel(&self, address: u64, (): ()) -> Region {
@@ -319,7 +322,7 @@ mod tests {
         let mut check = |spaces: &AddressSpaces, locator: &mut Locator| {
             for (pid, tid) in [(7, 7), (7, 8), (9, 9), (7, 7)] {
                 let thread = locator.thread(spaces, Some((pid, tid)));
-                assert_eq!(locator.comm(spaces, thread.comm), spaces.comm(pid, tid));
+                assert_eq!(locator.comm(spaces, thread.comm), spaces.comm(tid));
                 for (mode, address) in [
                     (CpuMode::User, 0x1010),
                     (CpuMode::Unknown, u64::MAX - 5000),

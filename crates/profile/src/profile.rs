@@ -1,15 +1,16 @@
 //! The finished answer.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use pmuscope_perfdata::info::RecordingInfo;
 use pmuscope_perfdata::reader::{FileState, Metadata, Tally};
 use pmuscope_stats::Interval;
-use pmuscope_symbols::{BuildId, KernelMatch, Module, State};
+use pmuscope_symbols::{BuildId, FileOrigin, KernelMatch, Module, State};
 
 use crate::aggregate::Aggregate;
 use crate::aggregate::LongPhases;
-use crate::count::unwinding::StackSummary;
+use crate::count::unwinding::{CutReason, StackSummary};
 use crate::filter::Filter;
 use crate::samples::Samples;
 use crate::timeline::loss::{CpuLosses, Lost};
@@ -85,6 +86,8 @@ pub struct Profile {
     pub events: Vec<EventProfile>,
     /// What all rows are made of: every distinct stack with its counts.
     pub aggregate: Aggregate,
+    /// Counts by callchain, see [`Aggregate::by_chain`].
+    pub(crate) by_chain: Option<Aggregate>,
     /// The samples themselves; `None` unless [`crate::Collected::read_samples`] kept them. Filters by name leave none
     /// out.
     pub samples: Option<Samples>,
@@ -113,6 +116,8 @@ pub struct Profile {
     pub tally: Tally,
     /// Mappings, and names of threads, files and functions of the kernel, left out for want of memory.
     pub mappings_left_out: u64,
+    /// Whether process 0 stands for all tasks of PID namespaces that the recorder could not see, and for the idle task.
+    pub has_other_pid_namespaces: bool,
     /// Samples that count for where they were taken and not for their callers: the recording has more distinct stacks than
     /// the memory limit has room for (`pmuscope_perfdata::reader::memory_limit`).
     pub without_callers: u64,
@@ -192,7 +197,8 @@ impl EventProfile {
 
 /// [`EventProfile::is_time`] of an event of that name.
 pub(crate) fn is_time(name: &str) -> bool {
-    is_software_clock(name) || crate::waits::EVENTS.contains(&name)
+    let is_off_cpu_time = name.split(':').next() == Some("offcpu-time");
+    is_software_clock(name) || is_off_cpu_time || crate::waits::EVENTS.contains(&name)
 }
 
 /// [`EventProfile::is_software_clock`] of an event of that name, with modifiers or terms.
@@ -272,6 +278,8 @@ pub struct ModuleSummary {
     pub path: String,
     /// Build id of the recording.
     pub build_id: Option<BuildId>,
+    /// Inode, processes and copy of a file, as recorded.
+    pub mapped: Option<Arc<FileOrigin>>,
     /// Whether there were symbols.
     pub symbols: State,
 }
@@ -279,7 +287,8 @@ pub struct ModuleSummary {
 impl ModuleSummary {
     /// The module as the symbolizer wants it; `None` where symbols cannot come from anywhere.
     pub(crate) fn source(&self) -> Option<Module<'_>> {
-        self.kind.source(Path::new(&self.path), self.build_id.as_ref())
+        let Self { kind, path, build_id, mapped, .. } = self;
+        kind.source(Path::new(path), build_id.as_ref(), mapped.as_deref())
     }
 
     /// Whether it is meant by a name: its whole path, or the last part of it.
@@ -296,6 +305,20 @@ impl ModuleSummary {
 }
 
 impl Profile {
+    /// Counts by callchain as recorded, the basis of all views of stacks; see [`Aggregate::by_chain`].
+    #[must_use]
+    pub fn chains(&self) -> &Aggregate {
+        self.by_chain.as_ref().unwrap_or(&self.aggregate)
+    }
+
+    /// Whether stacks are cut for this reason, `module` being that of cut marks.
+    #[must_use]
+    pub fn is_cut_by(&self, reason: CutReason, module: usize) -> bool {
+        let name = format!("[cut: {}]", reason.words());
+        let mut functions = self.aggregate.functions.iter();
+        functions.any(|function| function.module as usize == module && *function.name == *name)
+    }
+
     /// Name of a row's function; `[unknown]` if it has none. Foreign text.
     #[must_use]
     pub fn name_of(&self, row: &FunctionShare) -> &str {

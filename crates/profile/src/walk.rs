@@ -45,7 +45,7 @@ pub(crate) fn walk_all(
             continue;
         };
         let task = sample.pid.zip(sample.tid);
-        let comm = task.map_or(b"-"[..].into(), |(pid, tid)| present.comm(pid, tid));
+        let comm = task.map_or(b"-"[..].into(), |(_, tid)| present.comm(tid));
         let (cpu, time, event) = (sample.cpu, sample.time, Some(sample.event));
         if filter.passes(&Facts { task, comm: &comm, cpu, time, event }) {
             walked.kept += 1;

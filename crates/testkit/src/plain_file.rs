@@ -114,8 +114,27 @@ pub fn tracing_record(data: &[u8], inside: bool) -> Vec<u8> {
 /// A symbol: address, size in bytes, name.
 pub type FileSymbol<'a> = (u64, u32, &'a str);
 
-/// simpleperf's list of files with symbols: path, kind, lowest address, symbols.
-pub fn simpleperf_files(files: &[(&str, u32, u64, &[FileSymbol<'_>])]) -> Vec<u8> {
+/// A file with symbols: path, kind, lowest address, symbols.
+pub type SymbolFile<'a> = (&'a str, u32, u64, &'a [FileSymbol<'a>]);
+
+/// The same files in the form of 2016: a record of each file and of each symbol.
+pub fn simpleperf_records(files: &[SymbolFile<'_>]) -> Vec<u8> {
+    const FILE: u32 = 32770;
+    const SYMBOL: u32 = 32771;
+    let mut out = Vec::new();
+    for (&(path, file_kind, lowest, symbols), number) in files.iter().zip(40..) {
+        let file = RecordBuilder::new(&mut out, FILE, 0).u64(file_kind.into()).u64(number);
+        file.u64(lowest).text(path).finish();
+        for &(address, size, name) in symbols {
+            let symbol = RecordBuilder::new(&mut out, SYMBOL, 0).u64(address).u64(size.into());
+            symbol.u64(number).text(name).finish();
+        }
+    }
+    out
+}
+
+/// simpleperf's list of files with symbols.
+pub fn simpleperf_files(files: &[SymbolFile<'_>]) -> Vec<u8> {
     let mut out = Vec::new();
     for (path, kind, lowest, symbols) in files {
         let mut body = [path.as_bytes(), &[0], &kind.to_ne_bytes(), &lowest.to_ne_bytes()].concat();

@@ -10,6 +10,7 @@
 //! ```
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use pmuscope_abi::record::{RecordBuilder, kind, misc};
@@ -613,7 +614,10 @@ fn begin(program: &Program, data: &mut Vec<u8>, memory: &Memory) {
     }
     let mut map = |(start, length, offset, inode, path): &Mapping, bits: u16, protection: u32| {
         let map = RecordBuilder::new(data, kind::MMAP2, misc::USER | bits).u32(pid).u32(pid);
-        let map = map.u64(*start).u64(*length).u64(*offset).u32(8).u32(1).u64(*inode).u64(0);
+        // Readers hold it against the file.
+        let own = std::fs::metadata(path).map(|file| file.ino()).ok().filter(|_| *inode != 0);
+        let inode = own.unwrap_or(*inode);
+        let map = map.u64(*start).u64(*length).u64(*offset).u32(8).u32(1).u64(inode).u64(0);
         // MAP_PRIVATE.
         map.u32(protection).u32(2).name(path.as_bytes()).bytes(&trailer(pid)).finish();
     };

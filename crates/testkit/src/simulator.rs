@@ -11,10 +11,16 @@ use pmuscope_perfdata::info::RecordingInfo;
 use pmuscope_perfdata::strobe::{Epoch, EpochUpdate, OpenedId, Reason, StrobeGroup, StrobeInfo};
 use pmuscope_perfdata::writer::{Features, FileEvent, closing, front};
 
+mod random;
+
+use random::Random;
+
 /// Where functions lie, and how far apart.
 const BASE: u64 = 0x40_0000;
 const SPACE: u64 = 0x1_0000;
 const PID: u32 = 100;
+/// Thread without a function.
+const IDLE: u32 = PID + 50;
 /// What follows in a call chain is of user mode (`PERF_CONTEXT_USER`).
 const CONTEXT_USER: u64 = -512_i64 as u64;
 /// Ids of events that were opened anew are larger by this.
@@ -208,72 +214,6 @@ impl Default for Run {
 /// The name of the function at an address of the simulated program's file.
 pub fn name_at(functions: &[Function], address: u64) -> Option<&'static str> {
     functions.get((address / SPACE) as usize).map(|function| function.name)
-}
-
-struct Random(fastrand::Rng);
-
-impl Random {
-    fn normal(&mut self) -> f64 {
-        let (a, b) = (self.0.f64().max(1e-300), self.0.f64());
-        (-2.0 * a.ln()).sqrt() * (std::f64::consts::TAU * b).cos()
-    }
-
-    fn exponential(&mut self, mean: f64) -> f64 {
-        -mean * (1.0 - self.0.f64()).ln()
-    }
-
-    /// A gamma variate of an integer shape.
-    fn length(&mut self, mean: f64, shape: u32) -> f64 {
-        (0..shape).map(|_| self.exponential(mean / f64::from(shape))).sum::<f64>().max(1.0)
-    }
-
-    /// Cycles of one phase.
-    fn phase(&mut self, phases: &Phases) -> f64 {
-        let relative = match phases.length {
-            PhaseLength::Exponential => self.exponential(1.0),
-            PhaseLength::Jittered => (1.0 + 0.1 * self.normal()).max(0.01),
-            PhaseLength::Periodic => 1.0,
-            PhaseLength::Lognormal => (0.8 * self.normal() - 0.32).exp(),
-        };
-        phases.mean * relative
-    }
-
-    /// What is left of the phase that runs at a moment chosen at random: long ones are met more often.
-    fn rest_of_phase(&mut self, phases: &Phases) -> f64 {
-        match phases.length {
-            PhaseLength::Exponential => self.phase(phases),
-            PhaseLength::Jittered | PhaseLength::Periodic => phases.mean * self.0.f64(),
-            PhaseLength::Lognormal => {
-                phases.mean * (0.8 * (self.normal() + 0.8) - 0.32).exp() * self.0.f64()
-            }
-        }
-    }
-
-    /// Events that come in clusters of a geometric size with that mean.
-    fn clustered(&mut self, mean: f64, cluster: f64) -> f64 {
-        if cluster <= 1.0 {
-            return self.poisson(mean);
-        }
-        let scale = -1.0 / (1.0 - 1.0 / cluster).ln();
-        let clusters = self.poisson(mean / cluster);
-        if clusters > 50.0 {
-            let spread = (clusters * cluster * (cluster - 1.0)).sqrt();
-            return (clusters * cluster + spread * self.normal()).round().max(clusters);
-        }
-        (0..clusters as u32).map(|_| self.exponential(scale).ceil().max(1.0)).sum()
-    }
-
-    fn poisson(&mut self, mean: f64) -> f64 {
-        if mean > 50.0 {
-            return (mean + mean.sqrt() * self.normal()).round().max(0.0);
-        }
-        let (limit, mut product, mut n) = ((-mean).exp(), self.0.f64(), 0.0);
-        while product > limit {
-            product *= self.0.f64();
-            n += 1.0;
-        }
-        n
-    }
 }
 
 /// Events of one group: those that bound windows, those that count, context switches.
@@ -490,7 +430,7 @@ impl Tape<'_> {
         let inside = random.u64(..SPACE / 16) * 16;
         let (tid, ip) = match self.cpu.function() {
             Some(function) => (PID + self.cpu.number, BASE + function as u64 * SPACE + inside),
-            None => (PID + 50, BASE + self.cpu.run.functions.len() as u64 * SPACE + inside),
+            None => (IDLE, BASE + self.cpu.run.functions.len() as u64 * SPACE + inside),
         };
         let time = nanoseconds(self.cpu.now);
         let group = &self.groups[self.at];
@@ -779,6 +719,11 @@ fn interleaved(run: &Run, tapes: Vec<Vec<(u64, Vec<u8>)>>, data: &mut Vec<u8>) {
         |builder: RecordBuilder<'_>| builder.u32(PID).u32(PID).u64(0).u64(0).u64(1).finish();
     let start = RecordBuilder::new(data, kind::COMM, misc::COMM_EXEC);
     trailer(start.u32(PID).u32(PID).name(b"simulated"));
+    // As recorders do, for each thread.
+    for tid in (PID + 1..PID + run.cpus).chain([IDLE]) {
+        let comm = RecordBuilder::new(data, kind::COMM, 0).u32(PID).u32(tid);
+        trailer(comm.name(b"simulated"));
+    }
     let size = SPACE * (run.functions.len() as u64 + 1);
     let start = RecordBuilder::new(data, kind::MMAP, misc::USER).u32(PID).u32(PID);
     trailer(start.u64(BASE).u64(size).u64(0).name(b"/bin/simulated"));

@@ -33,6 +33,8 @@ const NAMELESS: u64 = KERNEL + (1 << 20);
 const CONTEXT_KERNEL: u64 = -128_i64 as u64;
 const SWITCH_OUT: u16 = 1 << 13;
 const PREEMPTED: u16 = 1 << 14;
+/// Process and thread of samples of a thread that is ending: -1.
+const GONE: (u32, u32) = (u32::MAX, u32::MAX);
 
 /// What happens, in the order of time: milliseconds from the start, process and thread, what.
 pub type Step = (u64, (u32, u32), What);
@@ -79,15 +81,43 @@ pub struct Recording {
     pub has_wakings: bool,
 }
 
+/// Form of the switches of a recording.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Switches {
+    /// Samples of context-switches, and records, as `pmuscope record --off-cpu` writes them.
+    Samples,
+    /// Samples of sched:sched_switch, and records, as `perf record -e sched:sched_switch --switch-events` writes them.
+    Tracepoint,
+    /// Samples of sched:sched_switch of all threads, as `perf sched record` writes them.
+    TracepointAlone,
+    /// The same of the recorded threads only: none says that a thread comes.
+    TracepointOfThreads,
+}
+
+impl Switches {
+    fn are_samples(self) -> bool {
+        self == Self::Samples
+    }
+
+    fn have_records(self) -> bool {
+        matches!(self, Self::Samples | Self::Tracepoint)
+    }
+}
+
 impl Recording {
     /// Writes it to `path`.
     pub fn write(&self, path: &Path) {
-        self.write_with(path, Some(self.info().to_json()));
+        self.write_with(path, Some(self.info().to_json()), Switches::Samples);
+    }
+
+    /// Writes it to `path`, with switches in this form.
+    pub fn write_in_form(&self, path: &Path, switches: Switches) {
+        self.write_with(path, Some(self.info().to_json()), switches);
     }
 
     /// Writes it to `path` without what pmuscope says of its recordings: as perf's.
     pub fn write_as_others(&self, path: &Path) {
-        self.write_with(path, None);
+        self.write_with(path, None, Switches::Samples);
     }
 
     fn info(&self) -> RecordingInfo {
@@ -108,7 +138,7 @@ impl Recording {
         }
     }
 
-    fn write_with(&self, path: &Path, info: Option<Vec<u8>>) {
+    fn write_with(&self, path: &Path, info: Option<Vec<u8>>, switches: Switches) {
         let mut data = Vec::new();
         for (name, number) in FUNCTIONS.iter().zip(0..) {
             let builder = RecordBuilder::new(&mut data, kind::KSYMBOL, 0);
@@ -119,10 +149,30 @@ impl Recording {
             let builder = RecordBuilder::new(&mut data, kind::COMM, 0).u32(*pid).u32(*tid);
             id(builder.text(name), (*pid, *tid), 0);
         }
-        for (at, task, what) in &self.steps {
-            record(&mut data, START + at * MS, *task, what);
+        for (at, (step_at, task, what)) in self.steps.iter().enumerate() {
+            let time = START + step_at * MS;
+            match what {
+                What::Leaves(stack) if !switches.are_samples() => {
+                    let next = self.steps.get(at + 1).map(|step| &step.2);
+                    let preempted = matches!(next, Some(What::Out { preempted: true }));
+                    let state = if preempted { 0x100 } else { 1 };
+                    switch(&mut data, time, *task, stack, state, (*task, 0));
+                }
+                What::In if switches == Switches::TracepointAlone => {
+                    switch(&mut data, time, (0, 0), &[], 0, (*task, task.1));
+                }
+                What::In | What::Out { .. } if !switches.have_records() => {}
+                What::Ends if switches == Switches::TracepointAlone => {
+                    record(&mut data, time, *task, what);
+                    // On its way out it loses its CPU once more. By then samples have no numbers for it.
+                    switch(&mut data, time, GONE, &[], 0x100, (*task, 0));
+                    switch(&mut data, time, (0, 0), &[], 0, (*task, task.1));
+                    switch(&mut data, time, GONE, &[], 0x10, (*task, 0));
+                }
+                what => record(&mut data, time, *task, what),
+            }
         }
-        let events = self.events();
+        let events = self.events(switches);
         let mut file = front(&events);
         let start = file.len() as u64;
         file.extend_from_slice(&data);
@@ -133,7 +183,7 @@ impl Recording {
         std::fs::write(path, file).unwrap();
     }
 
-    fn events(&self) -> Vec<FileEvent> {
+    fn events(&self, form: Switches) -> Vec<FileEvent> {
         let attr = Attr {
             sample: 1,
             sample_type: SampleType::IDENTIFIER
@@ -155,6 +205,18 @@ impl Recording {
             name: "context-switches".into(),
             ids: vec![1],
         };
+        let of_tracepoint = FileEvent {
+            attr: Attr {
+                event_type: event_type::TRACEPOINT,
+                config: 372,
+                sample_type: attr.sample_type | SampleType::RAW,
+                flags: if form.have_records() { switches.attr.flags } else { attr.flags },
+                ..attr.clone()
+            },
+            name: "sched:sched_switch".into(),
+            ids: vec![1],
+        };
+        let switches = if form.are_samples() { switches } else { of_tracepoint };
         let wakings = FileEvent {
             attr: Attr {
                 event_type: event_type::TRACEPOINT,
@@ -196,11 +258,39 @@ fn record(out: &mut Vec<u8>, time: u64, task: (u32, u32), what: &What) {
     }
 }
 
+/// A sample of sched:sched_switch: the thread that leaves with its state, on the CPU of a thread, and the thread that comes.
+fn switch(
+    out: &mut Vec<u8>,
+    time: u64,
+    left: (u32, u32),
+    stack: &[&str],
+    state: u64,
+    (of_cpu, came): ((u32, u32), u32),
+) {
+    let mut raw = [0_u8; 68];
+    let previous = if left == GONE { of_cpu.1 } else { left.1 };
+    raw[24..28].copy_from_slice(&previous.to_ne_bytes());
+    raw[32..40].copy_from_slice(&state.to_ne_bytes());
+    raw[56..60].copy_from_slice(&came.to_ne_bytes());
+    let sample = sample_on(out, 1, time, (left, of_cpu.1 & 1), stack);
+    sample.u32(raw.len() as u32).bytes(&raw).finish();
+}
+
 fn sample<'a>(
     out: &'a mut Vec<u8>,
     event: u64,
     time: u64,
-    (pid, tid): (u32, u32),
+    task: (u32, u32),
+    stack: &[&str],
+) -> RecordBuilder<'a> {
+    sample_on(out, event, time, (task, 0), stack)
+}
+
+fn sample_on<'a>(
+    out: &'a mut Vec<u8>,
+    event: u64,
+    time: u64,
+    ((pid, tid), cpu): ((u32, u32), u32),
     stack: &[&str],
 ) -> RecordBuilder<'a> {
     let address = |name: &&str| {
@@ -216,7 +306,7 @@ fn sample<'a>(
         .u32(pid)
         .u32(tid)
         .u64(time)
-        .u64(0)
+        .u64(cpu.into())
         .u64(1 + stack.len() as u64)
         .u64(CONTEXT_KERNEL);
     stack.iter().fold(builder, |builder, name| builder.u64(address(name)))

@@ -4,10 +4,10 @@
 use pmuscope_perfdata::reader::CpuMode;
 use pmuscope_perfdata::reader::scan::SampleFields;
 
-use crate::count::chains::{Last, StackFrame, steps};
+use crate::count::chains::{FrameRole, Last, StackFrame, steps};
 use crate::count::stack_room::StackRoom;
 use crate::count::task_cache::{SampleTask, TaskCache};
-use crate::count::tree::{ENTERED, Node, Tree};
+use crate::count::tree::{Node, Tree};
 use crate::count::unwinding::{End, Walked, Walker};
 use crate::table::{Interned, mix};
 use crate::timeline::finder::{AddressTable, UNKNOWN_PLACE, effective};
@@ -137,7 +137,7 @@ impl Callers<'_> {
         let mut node = node.unwrap_or(Tree::ROOT);
         for &step in chain.iter().rev().skip(shared) {
             let (place, held) = places.number(lookup, at, ran.view, step);
-            node = tree.child(node, if step.entered { place | ENTERED } else { place });
+            node = tree.child(node, place | step.role.mark());
             holds = holds.and(held);
             last.push(step, node, holds);
         }
@@ -161,14 +161,16 @@ impl Callers<'_> {
         if let End::Cut(cut) = end {
             node = tree.child(node, places.intern(cut.place()));
         }
-        // The sample's own address is the first of the program's, unless the kernel was sampled.
-        let own = usize::from(leaf.iter().any(is_of_program));
+        // The sample's own address is the first of the program's, unless the kernel was sampled or the callchain begins
+        // there.
+        let is_own = |step: &StackFrame| is_of_program(step) && step.role == FrameRole::Plain;
+        let own = usize::from(leaf.iter().any(is_own));
         let frames = frames.get(own..).unwrap_or_default();
         node = frames.iter().rev().fold(node, |node, &place| tree.child(node, place));
         let of_kernel = callers.iter().rev().filter(|step| !is_of_program(step));
         for &step in of_kernel.chain(leaf) {
             let (place, _) = places.number(lookup, at, view, step);
-            node = tree.child(node, place);
+            node = tree.child(node, place | step.role.mark());
         }
         node
     }
@@ -186,7 +188,7 @@ impl Callers<'_> {
         let Self { places, walker, frames, .. } = self;
         frames.clear();
         let place = |address| {
-            let step = StackFrame { mode: CpuMode::User, address, entered: false };
+            let step = StackFrame { mode: CpuMode::User, address, role: FrameRole::Plain };
             let (number, _) = places.number(lookup, at, view, step);
             (number, places.places.list[number as usize])
         };

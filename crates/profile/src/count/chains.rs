@@ -6,11 +6,16 @@
 use pmuscope_perfdata::reader::scan::SampleFields;
 use pmuscope_perfdata::reader::{BranchStack, CpuMode, Sample};
 
+use crate::aggregate::ASIDE;
+use crate::count::tree::ENTERED;
+use crate::count::unwinding::{Cut, CutReason};
 use crate::timeline::lookup::Holds;
 use crate::timeline::spaces::ViewId;
 
 /// The marks between parts of a chain are the topmost values (`PERF_CONTEXT_MAX`).
-const FIRST_MARK: u64 = (-4095_i64) as u64;
+pub(crate) const FIRST_MARK: u64 = (-4095_i64) as u64;
+/// Stands for the part of the program, which was to come later, and never came (`PERF_CONTEXT_USER_DEFERRED`).
+const USER_DEFERRED: u64 = (-640_i64) as u64;
 
 /// Where a sample was taken, or a caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,8 +23,38 @@ pub(crate) struct StackFrame {
     pub(crate) mode: CpuMode,
     /// An address within the call, or within the interrupted instruction.
     pub(crate) address: u64,
+    pub(crate) role: FrameRole,
+}
+
+/// The role of a frame in its stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FrameRole {
+    /// Where the sample was taken, or a caller.
+    Plain,
     /// Where the CPU's newest call went ([`ChainStep::Entered`]), while the sample was taken in the program.
-    pub(crate) entered: bool,
+    Entered,
+    /// Sampled address outside the callchain: a precise event has the address of its instruction, and a callchain
+    /// that begins at its interrupt, in the kernel.
+    Aside,
+}
+
+impl FrameRole {
+    /// The bit that a place of this role has in the number of a [`Node`](crate::count::tree::Node).
+    pub(crate) fn mark(self) -> u32 {
+        match self {
+            Self::Plain => 0,
+            Self::Entered => ENTERED,
+            Self::Aside => ASIDE,
+        }
+    }
+}
+
+impl StackFrame {
+    /// Stands for the callers that a chain was cut off from. No code has such an address: the topmost values are marks.
+    pub(crate) fn cut(reason: CutReason) -> Self {
+        let place = Cut::of_chain(reason).place();
+        Self { mode: CpuMode::Unknown, address: FIRST_MARK + place.address, role: FrameRole::Plain }
+    }
 }
 
 /// Mode of what follows a mark, as `enum perf_callchain_context` has them.
@@ -27,7 +62,7 @@ fn mode_of(mark: u64) -> CpuMode {
     match (mark as i64).wrapping_neg() {
         32 => CpuMode::Hypervisor,
         128 => CpuMode::Kernel,
-        512 | 640 => CpuMode::User,
+        512 => CpuMode::User,
         2176 => CpuMode::GuestKernel,
         2048 | 2560 => CpuMode::GuestUser,
         _ => CpuMode::Unknown,
@@ -47,6 +82,8 @@ enum ChainStep {
     Entered,
     /// A call, by its own address.
     Call,
+    /// The program's part is missing.
+    Missing,
 }
 
 impl ChainStep {
@@ -76,6 +113,9 @@ fn each_entry(
     let (mut is_first, mut is_empty, mut met_program) = (true, true, false);
     for entry in chain {
         is_empty = false;
+        if entry == USER_DEFERRED {
+            return take(CpuMode::User, entry, ChainStep::Missing);
+        }
         if entry >= FIRST_MARK {
             mode = mode_of(entry);
             is_first = true;
@@ -102,17 +142,39 @@ fn each_entry(
 /// Where a sample was taken, if that is known, and its callers, the innermost first.
 pub(crate) fn steps(hit: &SampleFields<'_>, steps: &mut Vec<StackFrame>) {
     steps.clear();
-    steps.extend(hit.ip.map(|address| StackFrame { mode: hit.mode, address, entered: false }));
+    let leaf = |address| StackFrame { mode: hit.mode, address, role: FrameRole::Plain };
+    steps.extend(hit.ip.map(leaf));
     let chain = hit.chain.iter().map(|word| u64::from_ne_bytes(*word));
     let mut is_leaf = hit.ip.is_some();
+    let mut recorded = 0;
+    let mut cut = None;
     each_entry(hit.mode, chain, hit.calls.as_ref(), |mode, address, entry| {
-        let is_own = std::mem::replace(&mut is_leaf, false) && mode == hit.mode;
+        match entry {
+            ChainStep::Missing => {
+                cut = Some(CutReason::NotRecorded);
+                return;
+            }
+            ChainStep::Interrupted | ChainStep::Return => recorded += 1,
+            ChainStep::Entered | ChainStep::Call => {}
+        }
+        let is_first = std::mem::replace(&mut is_leaf, false);
+        let is_own = is_first && mode == hit.mode;
+        if is_first && (hit.mode, mode) == (CpuMode::User, CpuMode::Kernel) {
+            steps[0].role = FrameRole::Aside;
+        }
         // The chain starts with the address that the sample itself has.
         if !(is_own && entry == ChainStep::Interrupted) {
-            let entered = is_own && entry == ChainStep::Entered;
-            steps.push(StackFrame { mode, address: entry.code(address), entered });
+            let is_entered = is_own && entry == ChainStep::Entered;
+            let role = if is_entered { FrameRole::Entered } else { FrameRole::Plain };
+            steps.push(StackFrame { mode, address: entry.code(address), role });
         }
     });
+    // Calls that the CPU kept have a limit of their own, and stacks are unwound to another.
+    let is_limited = hit.deepest > 0 && hit.calls.is_none() && hit.user.is_none();
+    if is_limited && recorded >= hit.deepest {
+        cut = Some(CutReason::ChainLimit);
+    }
+    steps.extend(cut.map(StackFrame::cut));
 }
 
 /// An entry of a sample's callchain.
@@ -142,6 +204,9 @@ pub fn callchain(sample: &Sample<'_>) -> Vec<ChainEntry> {
 pub fn each_chain_entry(sample: &Sample<'_>, mut take: impl FnMut(ChainEntry)) {
     let calls = sample.tail.calls();
     each_entry(sample.mode, sample.callchain.iter(), calls.as_ref(), |mode, address, entry| {
+        if entry == ChainStep::Missing {
+            return;
+        }
         take(ChainEntry { mode, address, code: entry.code(address) });
     });
 }
@@ -221,6 +286,7 @@ impl<T: Copy> Last<T> {
 mod tests {
     use super::*;
     use CpuMode::{Kernel, User};
+    use FrameRole::{Aside, Entered, Plain};
     use pmuscope_abi::record::{RecordBuilder, kind, misc};
     use pmuscope_abi::{Attr, AttrFlags, BranchSampleType, SampleType};
     use pmuscope_perfdata::reader::{Event, Live, Record};
@@ -233,10 +299,10 @@ mod tests {
         calls: Option<&'a [(u64, u64)]>,
     }
 
-    type Steps = Vec<(CpuMode, u64, bool)>;
+    type Steps = Vec<(CpuMode, u64, FrameRole)>;
 
     impl Sampled<'_> {
-        /// The steps, `true` where the function was entered; and the callchain, as recorded.
+        /// The steps; and the callchain, as recorded.
         fn read(&self) -> (Steps, Vec<(CpuMode, u64)>) {
             let mut sample_type = SampleType::IP | SampleType::TIME;
             sample_type.set(SampleType::CALLCHAIN, self.chain.is_some());
@@ -269,7 +335,7 @@ mod tests {
             let chain: Vec<[u8; 8]> = sample.callchain.iter().map(u64::to_ne_bytes).collect();
             let mut found = Vec::new();
             steps(&SampleFields { chain: &chain, ..SampleFields::of(&sample) }, &mut found);
-            let step = |step: StackFrame| (step.mode, step.address, step.entered);
+            let step = |step: StackFrame| (step.mode, step.address, step.role);
             let entries = callchain(&sample).into_iter().map(|entry| (entry.mode, entry.address));
             (found.into_iter().map(step).collect(), entries.collect())
         }
@@ -293,27 +359,60 @@ mod tests {
     }
 
     #[test]
+    fn a_precise_address_is_aside_of_the_kernels_callchain() {
+        let role = |mode, chain: &[i64]| {
+            let (steps, _) = Sampled { mode, ip: 7, chain: Some(chain), calls: None }.read();
+            steps.into_iter().map(|(_, address, role)| (address, role)).collect::<Vec<_>>()
+        };
+        let plain = |address| (address, Plain);
+        assert_eq!(
+            role(User, &[-128, 100, 200, -512, 8, 50]),
+            [(7, Aside), plain(100), plain(199), plain(8), plain(49)]
+        );
+        assert_eq!(role(User, &[-512, 7, 50]), [plain(7), plain(49)]);
+        assert_eq!(role(Kernel, &[-128, 7, 200, -512, 8]), [plain(7), plain(199), plain(8)]);
+    }
+
+    #[test]
+    fn chains_end_with_the_reason_of_their_cut() {
+        let cut = |reason| (CpuMode::Unknown, StackFrame::cut(reason).address);
+        let missing = cut(CutReason::NotRecorded);
+        assert_eq!(found(Kernel, 100, &[-128, 100, -640]), [(Kernel, 100), missing]);
+        let deep: Vec<i64> = std::iter::once(-512).chain(1..=127).collect();
+        let whole = found(User, 1, &deep);
+        assert_eq!((whole.len(), whole[127]), (128, cut(CutReason::ChainLimit)));
+        assert_eq!(found(User, 1, &deep[..127]).len(), 126, "one less is whole");
+        let names: Vec<String> = [CutReason::NotRecorded, CutReason::ChainLimit]
+            .map(|reason| Cut::name(StackFrame::cut(reason).address - FIRST_MARK, &[]))
+            .into();
+        assert_eq!(
+            names,
+            ["[cut: user callchain not recorded]", "[cut: kernel's limit of callchains]"]
+        );
+    }
+
+    #[test]
     fn calls_kept_by_the_cpu_replace_the_programs_part_of_the_callchain() {
         let calls = Some(&[(502, 600), (405, 500), (301, 400)][..]);
         let read = |mode, ip, chain| Sampled { mode, ip, chain, calls }.read();
         // In the program: where it was sampled, where that function was entered, and the calls.
         let (steps, recorded) = read(User, 610, Some(&[-512, 610, 1, 2]));
-        let callers = [(User, 502, false), (User, 405, false), (User, 301, false)];
-        assert_eq!(steps[..2], [(User, 610, false), (User, 600, true)]);
+        let callers = [(User, 502, Plain), (User, 405, Plain), (User, 301, Plain)];
+        assert_eq!(steps[..2], [(User, 610, Plain), (User, 600, Entered)]);
         assert_eq!(steps[2..], callers);
         assert_eq!(recorded, [(User, 600), (User, 502), (User, 405), (User, 301)]);
         // In the kernel: its part stays, and the program's innermost function is the one entered.
         let (steps, recorded) = read(Kernel, 100, Some(&[-128, 100, 200, -512, 610, 1]));
-        let kernel = [(Kernel, 100, false), (Kernel, 199, false)];
-        assert_eq!((&steps[..2], steps[2]), (&kernel[..], (User, 600, false)));
+        let kernel = [(Kernel, 100, Plain), (Kernel, 199, Plain)];
+        assert_eq!((&steps[..2], steps[2]), (&kernel[..], (User, 600, Plain)));
         assert_eq!(steps[3..], callers);
         assert_eq!(recorded[..3], [(Kernel, 100), (Kernel, 200), (User, 600)]);
         // A kernel thread has no program, whatever the CPU still keeps.
         assert_eq!(read(Kernel, 100, Some(&[-128, 100, 200])).0, kernel);
         // Without a recorded callchain the sample's mode shows it.
         let (steps, _) = read(User, 610, None);
-        assert_eq!((steps[1], &steps[2..]), ((User, 600, true), &callers[..]));
-        assert_eq!(read(Kernel, 100, None).0, [(Kernel, 100, false)]);
+        assert_eq!((steps[1], &steps[2..]), ((User, 600, Entered), &callers[..]));
+        assert_eq!(read(Kernel, 100, None).0, [(Kernel, 100, Plain)]);
     }
 
     #[test]
@@ -321,9 +420,9 @@ mod tests {
         let calls = Some(&[][..]);
         let chain = Some(&[-128, 100, 200, -512, 610, 1][..]);
         let (steps, _) = Sampled { mode: Kernel, ip: 100, chain, calls }.read();
-        assert_eq!(steps, [(Kernel, 100, false), (Kernel, 199, false)]);
+        assert_eq!(steps, [(Kernel, 100, Plain), (Kernel, 199, Plain)]);
         let chain = Some(&[-512, 610, 1][..]);
         let (steps, _) = Sampled { mode: User, ip: 610, chain, calls }.read();
-        assert_eq!(steps, [(User, 610, false)]);
+        assert_eq!(steps, [(User, 610, Plain)]);
     }
 }

@@ -30,7 +30,7 @@ use crate::count::unwinding::{ModuleRules, StepRule, Tables, UnwindFacts, Unwind
 use crate::filter::Filter;
 use crate::pool::{available_threads, in_parallel};
 use crate::timeline::blocks::Clock;
-use crate::timeline::modules::ModuleId;
+use crate::timeline::modules::{ModuleId, RecordedFiles};
 use crate::timeline::sideband::Sideband;
 use crate::timeline::visit::{InOrder, Passes};
 
@@ -118,8 +118,9 @@ impl Collected {
         threads: usize,
         unwinding: Option<Unwinding<'_>>,
     ) -> Result<Self, ReadError> {
-        let Counting { apart, filter } = counting.into();
-        let counting = Counting { apart: GroupBy { chains: true, ..apart }, filter };
+        let counting = counting.into();
+        let apart = GroupBy { chains: true, ..counting.apart };
+        let counting = Counting { apart, ..counting };
         let request = CollectRequest { counting, keeps_samples: true };
         Self::count(reader, request, threads, unwinding, Pieces::default())
     }
@@ -158,7 +159,14 @@ impl Collected {
         request: CollectRequest,
         unwinding: Option<Unwinding<'_>>,
     ) -> Result<Self, ReadError> {
+        let code_by_time = request.counting.code_by_time;
         let mut ordered = InOrder::new(&has_period(reader), request.counting);
+        if code_by_time {
+            ordered.state.read_code(reader.events(), reader.metadata());
+        }
+        if reader.events().iter().any(Event::is_off_cpu_time) {
+            ordered.state.tasks.keep_ended();
+        }
         if request.keeps_samples {
             ordered.visitor.keep_samples();
         }
@@ -180,7 +188,10 @@ impl Collected {
         // A chain of nothing but the sample's own place is that place.
         let has_callers = |event: &Event| event.has_chains() || event.has_stacks();
         counting.apart.chains &= keeps_samples || reader.events().iter().any(has_callers);
-        let (passes, state) = Passes::new(reader, index, threads, |_| {})?;
+        let (passes, state) = match counting.code_by_time {
+            true => Passes::with_code(reader, index, threads)?,
+            false => Passes::new(reader, index, threads, |_| {})?,
+        };
         let near = |time| counting.filter.nearest(time);
         let clock = Clock::of(passes.times().map(|(first, last)| (near(first), near(last))));
         let filter = counting.filter.clone();
@@ -304,6 +315,7 @@ impl Collected {
         mut take: impl FnMut(&Module<'_>, ModuleRules<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut found: BTreeMap<ModuleId, ModuleRules<'_>> = BTreeMap::new();
+        let nothing = RecordedFiles::default();
         let mut facts = None;
         for counts in self.counts() {
             let Some(walked) = &counts.walked else { continue };
@@ -312,7 +324,9 @@ impl Collected {
                 let rule = match way {
                     Some(StepRule::Rule(rule)) => Ok(&**rule),
                     Some(StepRule::Gap(gap)) => Err(*gap),
-                    Some(StepRule::NotMapped) | None => continue,
+                    Some(StepRule::NotMapped | StepRule::ReturnProbe | StepRule::NoCode) | None => {
+                        continue;
+                    }
                 };
                 found.entry(place.module).or_default().insert(place.address, rule);
             }
@@ -321,7 +335,10 @@ impl Collected {
             let key = &self.state.modules.list()[module as usize];
             let id = facts.and_then(|facts| facts.build_id(key));
             // Why others have no rules follows from what they are.
-            if let Some(source @ (Module::File { .. } | Module::Vdso)) = key.source(id.as_ref()) {
+            let files = facts.map_or(&nothing, |facts| facts.files());
+            let mapped = self.state.modules.mapped(module, files);
+            let source = key.source(id.as_ref(), mapped.as_ref());
+            if let Some(source @ (Module::File(_) | Module::Vdso)) = source {
                 take(&source, rules)?;
             }
         }

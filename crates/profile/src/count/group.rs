@@ -51,11 +51,14 @@ pub struct Counting {
     pub apart: GroupBy,
     /// Which samples count.
     pub filter: Filter,
+    /// Code that processes generate is told apart by time, as jitdumps describe it: memory that is used again has the name of
+    /// what was there. Addresses of such code are then places of [`pmuscope_symbols::GeneratedCode`].
+    pub code_by_time: bool,
 }
 
 impl From<GroupBy> for Counting {
     fn from(apart: GroupBy) -> Self {
-        Self { apart, filter: Filter::default() }
+        Self { apart, ..Self::default() }
     }
 }
 

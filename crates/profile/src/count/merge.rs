@@ -93,12 +93,12 @@ impl<'a> Children<'a> {
         Self { stacks, next: Stacks::ROOT + 1 }
     }
 
-    /// The next child of a stack, with its frame.
+    /// The next child of a stack, with its [marked frame](Stacks::marked_frame).
     fn next_of(&self, parent: StackId) -> Option<(StackId, u32)> {
         let is_there = (self.next as usize) < self.stacks.len();
         let next = Some(self.next).filter(|_| is_there && parent != NONE)?;
         (self.stacks.parent(next) == Some(parent)).then_some(())?;
-        Some((next, self.stacks.frame(next)?))
+        Some((next, self.stacks.marked_frame(next)))
     }
 }
 

@@ -14,7 +14,7 @@
 
 use pmuscope_perfdata::reader::scan::SampleFields;
 
-use crate::aggregate::Stacks;
+use crate::aggregate::{ASIDE, Stacks};
 use crate::count::address_to_stack::AddressToStack;
 use crate::count::chains::{Last, StackFrame, steps};
 use crate::count::stack_room::StackRoom;
@@ -58,7 +58,7 @@ pub(crate) struct NamedChains<'a> {
 /// The result of a chain up to one of its steps.
 #[derive(Debug, Clone, Copy)]
 struct ChainEnd {
-    /// The stack of the place of its last step, and perhaps [`ENTERED`].
+    /// The stack of the place of its last step, and perhaps [`ENTERED`] or [`ASIDE`].
     place: u32,
     /// Of the chain.
     number: u64,
@@ -97,7 +97,7 @@ impl<'a> NamedChains<'a> {
         for &step in chain.iter().rev().skip(shared) {
             let find = |place| places.located.stack(place);
             let (place, held) = table.find((lookup, at), ran.view, (step.mode, step.address), find);
-            let place = if step.entered { place | ENTERED } else { place };
+            let place = place | step.role.mark();
             number = mix(number, place.into());
             holds = holds.and(held);
             last.push(step, ChainEnd { place, number, node: NOT_KNOWN }, holds);
@@ -180,7 +180,7 @@ impl GrowingStacks<'_> {
     fn without_callers(&mut self, place: u32) -> u32 {
         let Self { places, tree, path } = self;
         path.clear();
-        path.extend(places.stacks.frames(place & !ENTERED));
+        path.extend(places.stacks.frames(place & !(ENTERED | ASIDE)));
         path.reverse();
         tree.without_callers(path)
     }
@@ -189,8 +189,8 @@ impl GrowingStacks<'_> {
     fn descend(&mut self, node: u32, place: u32) -> u32 {
         let Self { places, tree, path } = self;
         path.clear();
-        path.extend(places.stacks.frames(place));
-        path.iter().rev().fold(node, |node, &frame| tree.child(node, frame))
+        path.extend(places.stacks.frames(place & !ASIDE));
+        path.iter().rev().fold(node, |node, &frame| tree.child(node, frame | place & ASIDE))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Trees of call chains: of places while counting, of frames afterwards, whose nodes are then numbered
 //! so that they do not depend on the order of growth.
 
-use crate::aggregate::Stacks;
+use crate::aggregate::{ASIDE, Stacks};
 use crate::count::stack_room::StackRoom;
 use crate::table::{HashIndex, mix};
 
@@ -13,14 +13,18 @@ pub(crate) const ENTERED: u32 = 1 << 31;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Node {
     pub(crate) parent: u32,
-    /// Number of the place or frame, and perhaps [`ENTERED`].
+    /// Number of the place or frame, and perhaps [`ENTERED`] or [`ASIDE`].
     pub(crate) of: u32,
 }
 
 impl Node {
     /// The number of the place or frame.
     fn number(self) -> u32 {
-        self.of & !ENTERED
+        self.of & !(ENTERED | ASIDE)
+    }
+
+    fn is_aside(self) -> bool {
+        self.of & ASIDE != 0
     }
 
     fn is_entered(self) -> bool {
@@ -51,6 +55,9 @@ pub(crate) fn grow(
         }
         frames.clear();
         path(node.number(), &mut frames);
+        if node.is_aside() {
+            frames.iter_mut().for_each(|frame| *frame |= ASIDE);
+        }
         let above = (node.parent as usize).checked_sub(1).map(|at| nodes[at]);
         if let Some(above) = above.filter(|above| above.is_entered()) {
             entered.clear();

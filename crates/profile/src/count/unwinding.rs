@@ -4,6 +4,9 @@
 //! rule follows from the place alone, so each thread asks for it once, whatever process runs the code
 //! and wherever it is mapped; tables are shared by all threads.
 //!
+//! Generated code has no tables, but mostly frame pointers: from such a frame one step is taken by them, if the frame pointer
+//! points into the copy above the stack pointer and the return address lies in mapped code. Such stacks are counted.
+//!
 //! A walk ends at the outermost frame, or is cut. A cut stack has a frame `[cut: why]` where its callers
 //! are missing: what was cut shows as such in every tree, and is never taken for a whole stack.
 
@@ -14,10 +17,12 @@ use pmuscope_perfdata::reader::{Details, Metadata};
 use pmuscope_symbols::unwind::{
     Arch, Caller, Gap, Lost, Registers, Rule, StackCopy, UnwindScratch, UnwindTable, Unwinder,
 };
-use pmuscope_symbols::{BuildId, KernelIdentity};
+use pmuscope_symbols::{BuildId, GeneratedCode, KernelIdentity};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::timeline::modules::{CUT, ModuleId, ModuleKey, ModuleKind, Modules, UNKNOWN};
+use crate::timeline::modules::{
+    CUT, ModuleId, ModuleKey, ModuleKind, Modules, RecordedFiles, UNKNOWN,
+};
 use crate::timeline::sideband::Sideband;
 use crate::timeline::tasks::ModuleAddress;
 
@@ -66,11 +71,23 @@ pub enum CutReason {
     ThirtyTwoBit,
     /// A machine whose stacks cannot be unwound here.
     OtherMachine,
+    /// As many callers as the kernel records (`sysctl kernel.perf_event_max_stack`).
+    ChainLimit,
+    /// The program's part of a callchain was to be recorded later, and never was.
+    NotRecorded,
+    /// A return probe (uretprobe) has its own code's address on the stack instead of the return address.
+    ReturnProbe,
+    /// The module's file is no ELF file of this architecture.
+    NotElf,
+    /// Code of a Go program without `.debug_frame`.
+    Go,
+    /// A frame lies in memory that holds no code: a stack, a heap.
+    NoCode,
 }
 
 impl CutReason {
-    /// All, with what is said of them.
-    const ALL: [(Self, &'static str); 13] = [
+    /// All, in words.
+    pub const ALL: [(Self, &'static str); 19] = [
         (Self::CopyTooShort, "stack copy too short"),
         (Self::NoInformation, "no unwind information"),
         (Self::FileMissing, "file missing or from another build"),
@@ -84,6 +101,12 @@ impl CutReason {
         (Self::NoCopy, "no stack copy in the sample"),
         (Self::ThirtyTwoBit, "32-bit program"),
         (Self::OtherMachine, "unwinding not supported on this architecture"),
+        (Self::ChainLimit, "kernel's limit of callchains"),
+        (Self::NotRecorded, "user callchain not recorded"),
+        (Self::ReturnProbe, "return probe"),
+        (Self::NotElf, "no ELF file of this architecture"),
+        (Self::Go, "Go program without .debug_frame"),
+        (Self::NoCode, "address in memory without code"),
     ];
 
     /// In words.
@@ -95,7 +118,15 @@ impl CutReason {
     /// Whether it is a matter of the module that it happened in.
     fn is_of_module(self) -> bool {
         use CutReason as Why;
-        matches!(self, Why::NoInformation | Why::FileMissing | Why::Unreadable | Why::Damaged)
+        matches!(
+            self,
+            Why::NoInformation
+                | Why::FileMissing
+                | Why::Unreadable
+                | Why::Damaged
+                | Why::NotElf
+                | Why::Go
+        )
     }
 
     fn of_gap(gap: Gap) -> Self {
@@ -105,6 +136,8 @@ impl CutReason {
             Gap::OtherKernel => Self::OtherKernel,
             Gap::Generated => Self::Generated,
             Gap::Unreadable => Self::Unreadable,
+            Gap::NotElf => Self::NotElf,
+            Gap::Go => Self::Go,
             _ => Self::Damaged,
         }
     }
@@ -131,6 +164,11 @@ impl Cut {
         Self { reason, module: if reason.is_of_module() { module } else { UNKNOWN } }
     }
 
+    /// How a recorded callchain was cut.
+    pub(crate) fn of_chain(reason: CutReason) -> Self {
+        Self::new(reason, UNKNOWN)
+    }
+
     /// The place that stands for the missing callers.
     pub(crate) fn place(self) -> ModuleAddress {
         let reason = CutReason::ALL.iter().position(|(reason, _)| *reason == self.reason);
@@ -152,6 +190,12 @@ impl Cut {
     }
 }
 
+/// Whether code without a rule can be taken to keep a frame pointer: generated code, and code of a file that calls such code, as
+/// V8's builtins.
+fn has_frame_pointer(gap: Gap, was_followed: bool) -> bool {
+    gap == Gap::Generated || gap == Gap::NoInformation && was_followed
+}
+
 /// How a walk ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
@@ -163,6 +207,8 @@ pub(crate) enum End {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct UnwindStats {
     pub(crate) complete: u64,
+    /// Stacks, complete or cut, with a step by frame pointer.
+    pub(crate) by_frame_pointer: u64,
     pub(crate) cut: FxHashMap<Cut, u64>,
 }
 
@@ -176,6 +222,7 @@ impl UnwindStats {
 
     pub(crate) fn add(&mut self, other: &Self) {
         self.complete += other.complete;
+        self.by_frame_pointer += other.by_frame_pointer;
         for (cut, stacks) in &other.cut {
             *self.cut.entry(*cut).or_default() += stacks;
         }
@@ -190,6 +237,7 @@ pub(crate) struct UnwindFacts {
     same_kernel: bool,
     /// By path, for mappings that came without.
     build_ids: FxHashMap<Vec<u8>, BuildId>,
+    files: RecordedFiles,
     /// How much the file had said then.
     told: (usize, bool, bool, bool),
 }
@@ -203,6 +251,7 @@ impl UnwindFacts {
             arch: arch.map_or_else(Arch::of_this_program, Arch::named),
             same_kernel: state.kernel_identity(metadata).compare(unwinding.running).same_image(),
             build_ids: ids.collect(),
+            files: RecordedFiles::new(metadata),
             told: Self::told(metadata),
         }
     }
@@ -215,6 +264,10 @@ impl UnwindFacts {
     fn told(metadata: &Metadata) -> (usize, bool, bool, bool) {
         let Metadata { build_ids, arch, os_release, info, .. } = metadata;
         (build_ids.len(), arch.is_some(), os_release.is_some(), info.is_some())
+    }
+
+    pub(crate) fn files(&self) -> &RecordedFiles {
+        &self.files
     }
 
     pub(crate) fn build_id(&self, module: &ModuleKey) -> Option<BuildId> {
@@ -247,9 +300,17 @@ impl<'a> Tables<'a> {
         Arc::clone(known.entry(module).or_default())
     }
 
-    fn open(&self, module: &ModuleKey, facts: &UnwindFacts, arch: Arch) -> UnwindTable {
+    fn open(
+        &self,
+        module: ModuleId,
+        modules: &Modules,
+        facts: &UnwindFacts,
+        arch: Arch,
+    ) -> UnwindTable {
+        let mapped = modules.mapped(module, &facts.files);
+        let module = &modules.list()[module as usize];
         let id = facts.build_id(module);
-        match (module.kind, module.source(id.as_ref())) {
+        match (module.kind, module.source(id.as_ref(), mapped.as_ref())) {
             (ModuleKind::Jit { .. }, _) => UnwindTable::without(Gap::Generated),
             (_, Some(source)) => self.unwinding.unwinder.table(&source, arch, facts.same_kernel),
             (_, None) => UnwindTable::without(Gap::NoInformation),
@@ -264,6 +325,10 @@ pub(crate) enum StepRule {
     Rule(Arc<Rule>),
     Gap(Gap),
     NotMapped,
+    /// The kernel's page that functions with a return probe return to.
+    ReturnProbe,
+    /// Memory that holds no code.
+    NoCode,
 }
 
 /// Walks stacks. One for each thread that reads.
@@ -333,18 +398,37 @@ impl<'a> Walker<'a> {
         let Some(copy) = details.stack_user else { return cut(CutReason::NoCopy, UNKNOWN) };
         let full = copy.valid >= copy.bytes.len() as u64;
         let stack = StackCopy::new(registers.sp(), copy.stack(), full);
+        let mut by_pointer = false;
+        let mut reason = CutReason::Generated;
         for _ in 0..MOST_FRAMES {
-            let caller = match self.way(number, at, modules, arch) {
-                StepRule::Rule(rule) => rule.step(&mut registers, &stack),
+            let (caller, is_guess) = match self.way(number, at, modules, arch) {
+                StepRule::Rule(rule) => (rule.step(&mut registers, &stack), false),
+                StepRule::Gap(gap) if has_frame_pointer(*gap, by_pointer) => {
+                    reason = CutReason::of_gap(*gap);
+                    (Rule::by_frame_pointer(arch).step(&mut registers, &stack), true)
+                }
                 StepRule::Gap(gap) => return cut(CutReason::of_gap(*gap), at.module),
                 StepRule::NotMapped => return cut(CutReason::NotMapped, UNKNOWN),
+                StepRule::ReturnProbe => return cut(CutReason::ReturnProbe, UNKNOWN),
+                StepRule::NoCode => return cut(CutReason::NoCode, UNKNOWN),
             };
-            (number, at) = match caller {
+            let next = match caller {
                 Ok(Caller::Returned) => place(registers.pc().wrapping_sub(1)),
                 Ok(Caller::Interrupted) => place(registers.pc()),
+                Ok(Caller::None) if is_guess => return cut(reason, at.module),
                 Ok(Caller::None) => return Some(End::Complete),
+                Err(_) if is_guess => return cut(reason, at.module),
                 Err(lost) => return cut(CutReason::of_lost(lost), at.module),
             };
+            let is_code = |at: ModuleAddress| {
+                at.module != UNKNOWN && !modules.list()[at.module as usize].is_data()
+            };
+            if is_guess && !is_code(next.1) {
+                return cut(reason, at.module);
+            }
+            self.account.by_frame_pointer += u64::from(is_guess && !by_pointer);
+            by_pointer |= is_guess;
+            (number, at) = next;
             frames.push(number);
         }
         cut(CutReason::TooDeep, UNKNOWN)
@@ -367,13 +451,31 @@ impl<'a> Walker<'a> {
         if module == UNKNOWN {
             return StepRule::NotMapped;
         }
+        let key = &modules.list()[module as usize];
+        // The kernel's name for the page (`xol_add_vma` of kernel/events/uprobes.c).
+        if key.path == b"[uprobes]" {
+            return StepRule::ReturnProbe;
+        }
+        if key.is_data() {
+            return StepRule::NoCode;
+        }
+        if let Some(code) = modules.code(module).filter(|_| address >= GeneratedCode::FIRST_PLACE) {
+            let rule = code.rule(address, arch, &mut self.scratch);
+            return self.step_rule(rule);
+        }
         let index = module as usize;
         if self.slots.len() <= index {
             self.slots.resize(index + 1, None);
         }
         let slot = self.slots[index].get_or_insert_with(|| self.tables.slot(module));
-        let open = || self.tables.open(&modules.list()[index], &self.facts, arch);
-        match slot.get_or_init(open).rule(address, &mut self.scratch) {
+        let open = || self.tables.open(module, modules, &self.facts, arch);
+        let rule = slot.get_or_init(open).rule(address, &mut self.scratch);
+        self.step_rule(rule)
+    }
+
+    /// A rule, each kept once.
+    fn step_rule(&mut self, rule: Result<Rule, Gap>) -> StepRule {
+        match rule {
             Err(gap) => StepRule::Gap(gap),
             Ok(rule) => StepRule::Rule(match self.rules.get(&rule) {
                 Some(known) => Arc::clone(known),
@@ -411,6 +513,8 @@ pub struct StackSummary {
     pub complete: u64,
     /// The others, the most frequent reason first.
     pub cut: Vec<CutStacks>,
+    /// Stacks, complete or cut, with a step by frame pointer in generated code, which has no unwind tables.
+    pub by_frame_pointer: u64,
     /// Bytes of the stack that were asked for with each sample.
     pub copy_size: Option<u32>,
 }
@@ -435,7 +539,8 @@ impl StackSummary {
             .map(|(cut, &stacks)| CutStacks { reason: cut.reason, module: module(cut), stacks })
             .collect();
         cut.sort_by_key(|one| (std::cmp::Reverse(one.stacks), one.reason, one.module));
-        Self { complete: account.complete, cut, copy_size }
+        let by_frame_pointer = account.by_frame_pointer;
+        Self { complete: account.complete, cut, by_frame_pointer, copy_size }
     }
 
     /// Stacks that were walked.
@@ -453,12 +558,17 @@ impl StackSummary {
 
 #[cfg(test)]
 mod tests {
+    use pmuscope_perfdata::reader::Mmap;
+
     use super::*;
 
     #[test]
     fn places_of_cut_stacks_have_the_reason_and_the_module_in_their_names() {
         let mut modules = Modules::default();
-        let library = modules.intern(ModuleKey::user(1, b"/usr/lib/libx.so", None));
+        let library = modules.intern(ModuleKey::user(
+            &Mmap { pid: 1, path: b"/usr/lib/libx.so", ..Mmap::default() },
+            0,
+        ));
         let name = |reason, module| {
             let place = Cut::new(reason, module).place();
             assert_eq!(place.module, CUT);

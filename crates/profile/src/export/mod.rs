@@ -119,6 +119,15 @@ impl About {
     }
 }
 
+impl Source<'_> {
+    /// The event of formats that have room for one: see [`Aggregate::main_event`].
+    #[must_use]
+    pub fn main_event(&self) -> Option<&ExportedEvent> {
+        let main = self.counts.main_event(self.events.iter().map(|event| event.index))?;
+        self.events.iter().find(|event| event.index == main)
+    }
+}
+
 impl ExportedEvent {
     /// What a cell weighs when shares are made.
     #[must_use]
@@ -172,7 +181,7 @@ impl<'a> Source<'a> {
         let sampled = profile.samples() > 0;
         let wanted = profile.events.iter().filter(|event| event.samples > 0 || !sampled);
         Self {
-            counts: &profile.aggregate,
+            counts: profile.chains(),
             modules: &profile.modules,
             events: wanted.map(event).collect(),
             losses: &profile.losses,
@@ -187,15 +196,18 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Recordings, each with its event of that name; `None` where it has no samples of it.
+/// Recordings, each with its event of that name and [occurrence](crate::diff::occurrences); `None` where it has no samples of
+/// it.
 #[must_use]
 pub fn sources<'a>(
     profiles: &'a [Profile],
-    event: &str,
+    event: (&str, usize),
 ) -> Vec<(Source<'a>, Option<ExportedEvent>)> {
     let one = |profile: &'a Profile| {
         let source = Source::new(profile);
-        let event = source.events.iter().find(|one| one.name == event).cloned();
+        let mut named = profile.events.iter().filter(|one| one.name == event.0);
+        let index = named.nth(event.1).map(|one| one.index);
+        let event = source.events.iter().find(|one| Some(one.index) == index).cloned();
         (source, event)
     };
     profiles.iter().map(one).collect()

@@ -113,7 +113,7 @@ impl Builder {
 
 fn module(kind: ModuleKind, path: &str) -> ModuleSummary {
     let build_id = (kind == ModuleKind::File).then(|| BuildId::new(&[0xab; 20]).unwrap());
-    ModuleSummary { kind, path: path.into(), build_id, symbols: SymbolState::Found }
+    ModuleSummary { kind, path: path.into(), build_id, mapped: None, symbols: SymbolState::Found }
 }
 
 fn made_modules() -> Vec<ModuleSummary> {

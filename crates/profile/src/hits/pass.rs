@@ -223,7 +223,7 @@ impl Pass {
             return thread;
         }
         let thread = self.threads.len() as u32;
-        let command = text(&self.present.comm(pid, tid));
+        let command = text(&self.present.comm(tid));
         self.threads.push(Thread { pid, tid, command });
         self.by_task.insert((pid, tid), thread);
         thread

@@ -5,16 +5,17 @@ use std::sync::Arc;
 
 use pmuscope_perfdata::reader::{FileSymbols, Metadata};
 use pmuscope_symbols::{
-    BuildId, KernelMatch, Module, Request, Resolved, State as SymbolState, Symbol, demangle,
+    BuildId, CodeOrigin, FileOrigin, GeneratedCode, Inode, KernelMatch, Module, Request, Resolved,
+    State as SymbolState, Symbol, demangle,
 };
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::count::collect::{Collected, CountState};
 use crate::count::counter::Counts;
 use crate::count::sampled_addresses;
 use crate::count::unwinding::Cut;
 use crate::profile::ModuleSummary;
-use crate::timeline::modules::{CUT, KERNEL, ModuleId, ModuleKey, ModuleKind};
+use crate::timeline::modules::{CUT, KERNEL, ModuleId, ModuleKey, ModuleKind, RecordedFiles};
 use crate::timeline::sideband::Sideband;
 use crate::timeline::tasks::ModuleAddress;
 
@@ -119,20 +120,53 @@ pub(crate) fn look_up(
     let ids = file_ids(metadata);
     let build_ids: Vec<Option<BuildId>> =
         modules.iter().map(|module| build_id(module, &ids)).collect();
+    let mapped = mapped_files(state, metadata);
+    let origins = code_origins(state, metadata);
+    // What a process left describes the program that it executed last.
+    let mut latest: FxHashMap<i32, u32> = FxHashMap::default();
+    for module in modules {
+        if let ModuleKind::Jit { pid } = module.kind {
+            let last = latest.entry(pid).or_default();
+            *last = (*last).max(module.incarnation);
+        }
+    }
+    let of_kernel = modules.iter().map(|module| module.kind == ModuleKind::Kernel);
+    let moved: Vec<Option<Moved>> = of_kernel
+        .zip(addresses)
+        .map(|(is_of_kernel, addresses)| Moved::new(kernel, addresses).filter(|_| is_of_kernel))
+        .collect();
     let mut answers: Vec<Option<Resolved>> = Vec::new();
     let mut requests = Vec::new();
-    let each = (0..).zip(modules).zip(addresses).zip(&build_ids);
-    for (((number, module), addresses), build_id) in each {
+    let each = (0..).zip(modules).zip(addresses).zip(build_ids.iter().zip(&mapped));
+    for (((number, module), addresses), (build_id, mapped)) in each {
         let answer = match (module.kind, kernel.state()) {
             _ if number == CUT => Some(named(addresses, |at| Cut::name(at, modules))),
             (ModuleKind::KernelLoaded, _) => Some(loaded(state, addresses)),
-            (ModuleKind::Kernel, Some(state)) => Some(without(state, addresses)),
+            (ModuleKind::Kernel, Some(state)) => match &moved[number as usize] {
+                Some(moved) => {
+                    let addresses = &moved.addresses;
+                    requests.push(Request { module: Module::Kernel, addresses });
+                    None
+                }
+                None => Some(without(state, addresses)),
+            },
+            (ModuleKind::Other, _) if module.is_special_mapping(number) => {
+                Some(named(addresses, |_| String::from_utf8_lossy(&module.path).into_owned()))
+            }
             (ModuleKind::Vdso, _) if !kernel.same_image() => {
                 Some(without(SymbolState::OtherKernel, addresses))
             }
-            _ => match module.source(build_id.as_ref()) {
+            (ModuleKind::Jit { pid }, _) if latest.get(&pid) != Some(&module.incarnation) => {
+                Some(without(SymbolState::NoPerfMap, addresses))
+            }
+            _ => match with_origin(module.source(build_id.as_ref(), mapped.as_deref()), &origins) {
                 Some(module) if !addresses.is_empty() => {
-                    requests.push(Request { module, addresses });
+                    // Places of code by time are behind all addresses.
+                    let by_address =
+                        addresses.partition_point(|&at| at < GeneratedCode::FIRST_PLACE);
+                    let is_code = matches!(module, Module::Jit { .. });
+                    let end = if is_code { by_address } else { addresses.len() };
+                    requests.push(Request { module, addresses: &addresses[..end] });
                     None
                 }
                 _ => Some(without(SymbolState::NotMapped, addresses)),
@@ -141,25 +175,161 @@ pub(crate) fn look_up(
         answers.push(answer);
     }
     let mut resolved = resolve(&requests).into_iter();
-    let answers = answers.into_iter().zip(addresses).map(|(answer, addresses)| {
+    let each = answers.into_iter().zip(addresses).zip(&moved);
+    let answers = each.map(|((answer, addresses), moved)| {
         let answer = answer.or_else(|| resolved.next());
         let mut answer = answer.unwrap_or_else(|| without(SymbolState::NotMapped, addresses));
+        if let Some(moved) = moved {
+            answer.symbols.splice(0..0, std::iter::repeat_n(None, moved.first));
+        }
         // One per address, whatever came back.
         answer.symbols.resize(addresses.len(), None);
         answer
     });
     let mut answers: Vec<Resolved> = answers.collect();
+    for ((number, addresses), answer) in (0..).zip(addresses).zip(&mut answers) {
+        if let Some(code) = state.modules.code(number) {
+            name_code(code, addresses, answer);
+        }
+    }
+    ask_maps(state, &origins, addresses, &mut answers, resolve);
     let recorded = Recorded::new(metadata);
     for ((module, addresses), answer) in modules.iter().zip(addresses).zip(&mut answers) {
         recorded.fill(module, addresses, answer);
     }
-    let summaries = modules.iter().zip(answers).zip(build_ids);
-    let summary = |((module, answer), build_id): ((&ModuleKey, Resolved), _)| {
+    let summaries = modules.iter().zip(answers).zip(build_ids.into_iter().zip(mapped));
+    let summary = |((module, answer), (build_id, mapped)): ((&ModuleKey, Resolved), _)| {
         let path = String::from_utf8_lossy(&module.path).into_owned();
         let (kind, symbols) = (module.kind, answer.state);
-        (answer.symbols, ModuleSummary { kind, path, build_id, symbols })
+        (answer.symbols, ModuleSummary { kind, path, build_id, mapped, symbols })
     };
     summaries.map(summary).collect()
+}
+
+/// Addresses of the recorded kernel's text where the running kernel has the same functions.
+struct Moved {
+    /// Recorded addresses below the text.
+    first: usize,
+    addresses: Vec<u64>,
+}
+
+impl Moved {
+    /// The part of ascending addresses in the text of a moved kernel; `None` if that is empty.
+    fn new(kernel: KernelMatch, recorded: &[u64]) -> Option<Self> {
+        let KernelMatch::Moved(shift) = kernel else { return None };
+        let first = recorded.iter().position(|&at| shift.address(at).is_some())?;
+        let addresses = recorded[first..].iter().map_while(|&at| shift.address(at)).collect();
+        Some(Self { first, addresses })
+    }
+}
+
+/// Names places of code by time.
+fn name_code(code: &GeneratedCode, addresses: &[u64], answer: &mut Resolved) {
+    let first = addresses.partition_point(|&at| at < GeneratedCode::FIRST_PLACE);
+    let mut latest: Option<Arc<Symbol>> = None;
+    for (&place, symbol) in addresses.iter().zip(&mut answer.symbols).skip(first) {
+        let Some(found) = code.symbol(place) else { continue };
+        // Neighbors share one.
+        let known = latest.take().filter(|known| **known == found);
+        *symbol = Some(Arc::clone(latest.insert(known.unwrap_or_else(|| Arc::new(found)))));
+        answer.state = SymbolState::Found;
+    }
+}
+
+/// Asks descriptions of generated code further: of a process that has none, those of the process that forked it; and of a
+/// runtime's own file those of its processes, where the file has no name. V8 lists code of its file, too.
+fn ask_maps(
+    state: &Sideband,
+    origins: &FxHashMap<i32, CodeOrigin>,
+    addresses: &[Vec<u64>],
+    answers: &mut [Resolved],
+    resolve: &mut Resolve<'_>,
+) {
+    /// Unnamed addresses of a module, as a process has them, with their positions.
+    struct MapRequest {
+        module: usize,
+        pid: i32,
+        positions: Vec<usize>,
+        addresses: Vec<u64>,
+    }
+    let modules = state.modules.list();
+    let generating: FxHashSet<i32> = modules
+        .iter()
+        .filter_map(|module| match module.kind {
+            ModuleKind::Jit { pid } => Some(pid),
+            _ => None,
+        })
+        .collect();
+    let asked = |(module, key): (usize, &ModuleKey)| {
+        let answer = &answers[module];
+        let (pid, bias) = match key.kind {
+            ModuleKind::Jit { pid }
+                if matches!(
+                    answer.state,
+                    SymbolState::NoPerfMap | SymbolState::StalePerfMap(_)
+                ) =>
+            {
+                (state.tasks.forked_by(pid)?, 0)
+            }
+            ModuleKind::File => {
+                let mut processes = state.modules.processes(module as ModuleId);
+                processes.find(|(pid, _)| generating.contains(pid))?
+            }
+            _ => return None,
+        };
+        let unnamed = answer.symbols.iter().enumerate().filter(|(_, symbol)| symbol.is_none());
+        let positions: Vec<usize> = unnamed.map(|(position, _)| position).collect();
+        let address = |&position: &usize| addresses[module][position].wrapping_sub(bias);
+        let addresses = positions.iter().map(address).collect();
+        (!positions.is_empty()).then_some(MapRequest { module, pid, positions, addresses })
+    };
+    let questions: Vec<MapRequest> = modules.iter().enumerate().filter_map(asked).collect();
+    if questions.is_empty() {
+        return;
+    }
+    let request = |question| {
+        let MapRequest { pid, addresses, .. }: &MapRequest = question;
+        Request { module: Module::Jit { pid: *pid, origin: origins.get(pid) }, addresses }
+    };
+    let requests: Vec<Request<'_>> = questions.iter().map(request).collect();
+    for (question, found) in questions.iter().zip(resolve(&requests)) {
+        let answer = &mut answers[question.module];
+        let found = question.positions.iter().zip(found.symbols);
+        for (&position, symbol) in found.filter(|(_, symbol)| symbol.is_some()) {
+            answer.symbols[position] = symbol;
+            answer.state = SymbolState::Found;
+        }
+    }
+}
+
+/// Facts in the recording about processes that generated code, and about their parents.
+fn code_origins(state: &Sideband, metadata: &Metadata) -> FxHashMap<i32, CodeOrigin> {
+    let files = RecordedFiles::new(metadata);
+    let generating = state.modules.list().iter().filter_map(|module| match module.kind {
+        ModuleKind::Jit { pid } => Some(pid),
+        _ => None,
+    });
+    let with_parents = generating.flat_map(|pid| [Some(pid), state.tasks.forked_by(pid)]);
+    let origin = |pid: i32| (pid, files.code_of(pid, state.started(pid, metadata)));
+    with_parents.flatten().map(origin).collect()
+}
+
+/// The same module with what is known of its process.
+fn with_origin<'a>(
+    module: Option<Module<'a>>,
+    origins: &'a FxHashMap<i32, CodeOrigin>,
+) -> Option<Module<'a>> {
+    module.map(|module| match module {
+        Module::Jit { pid, .. } => Module::Jit { pid, origin: origins.get(&pid) },
+        other => other,
+    })
+}
+
+/// What the recording says of each module that is a file.
+fn mapped_files(state: &Sideband, metadata: &Metadata) -> Vec<Option<Arc<FileOrigin>>> {
+    let files = RecordedFiles::new(metadata);
+    let numbers = 0..state.modules.list().len() as ModuleId;
+    numbers.map(|module| state.modules.mapped(module, &files).map(Arc::new)).collect()
 }
 
 /// Symbols that the recorder kept in the recording, because files may not be at hand later.
@@ -227,15 +397,17 @@ pub(crate) fn objects<A, T: Clone>(
     find: impl Fn(&Module<'_>, &[A]) -> Vec<Option<T>>,
 ) -> Vec<Vec<Option<T>>> {
     let ids = file_ids(metadata);
-    let one = |(module, addresses): (&ModuleKey, &Vec<A>)| {
+    let mapped = mapped_files(state, metadata);
+    let one = |((module, addresses), mapped): ((&ModuleKey, &Vec<A>), &Option<Arc<FileOrigin>>)| {
         let build_id = build_id(module, &ids);
         // Kernel addresses mean something only while it runs.
         let known = module.kind != ModuleKind::Kernel || kernel.state().is_none();
-        let source = module.source(build_id.as_ref()).filter(|_| known && !addresses.is_empty());
+        let source = module.source(build_id.as_ref(), mapped.as_deref());
+        let source = source.filter(|_| known && !addresses.is_empty());
         let found = source.map(|source| find(&source, addresses));
         found.unwrap_or_else(|| vec![None; addresses.len()])
     };
-    state.modules.list().iter().zip(addresses).map(one).collect()
+    state.modules.list().iter().zip(addresses).zip(&mapped).map(one).collect()
 }
 
 /// For each module the first one that is the same. The kernel tells a mapping's build id only where the
@@ -243,10 +415,13 @@ pub(crate) fn objects<A, T: Clone>(
 /// at the end of the recording has it for both.
 pub(crate) fn same_modules(state: &Sideband, metadata: &Metadata) -> Vec<u32> {
     let ids = file_ids(metadata);
-    let mut first: FxHashMap<(ModuleKind, &[u8], Option<BuildId>), u32> = FxHashMap::default();
+    type Identity<'a> = (ModuleKind, &'a [u8], Option<BuildId>, Option<Inode>, u32);
+    let mut first: FxHashMap<Identity<'_>, u32> = FxHashMap::default();
     let modules = state.modules.list().iter().zip(0..);
     let same = modules.map(|(module, number)| {
-        *first.entry((module.kind, &module.path, build_id(module, &ids))).or_insert(number)
+        let id = build_id(module, &ids);
+        let inode = module.inode.filter(|_| id.is_none());
+        *first.entry((module.kind, &module.path, id, inode, module.incarnation)).or_insert(number)
     });
     same.collect()
 }

@@ -43,14 +43,17 @@ impl Paths {
         detail: Detail,
     ) -> Self {
         let mut paths = Self::default();
-        let modules = (0..).zip(modules.list());
+        let all = modules;
+        let modules = (0..).zip(all.list());
         for ((module, key), (addresses, symbols)) in
             modules.zip(places.addresses.iter().zip(symbols))
         {
             let is_address = !matches!(key.kind, ModuleKind::Other | ModuleKind::KernelLoaded);
             // Places are in order, so the next is often of the same symbol.
             let mut latest: Option<(&Arc<Symbol>, u32)> = None;
-            for (&address, symbol) in addresses.iter().zip(&symbols) {
+            let code = all.code(module);
+            for (&place, symbol) in addresses.iter().zip(&symbols) {
+                let address = code.and_then(|code| code.address(place)).unwrap_or(place);
                 let symbol = symbol.as_ref();
                 let known = latest.filter(|(latest, _)| {
                     detail < Detail::Address && symbol.is_some_and(|one| Arc::ptr_eq(one, latest))

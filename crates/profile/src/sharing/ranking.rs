@@ -45,7 +45,7 @@ pub(super) struct AccessReader<'a> {
 impl<'a> AccessReader<'a> {
     pub(super) fn new(filter: &Filter, sampling: &'a [EventSampling]) -> Self {
         let apart = GroupBy { chains: false, tasks: TasksBy::Thread, cpus: false };
-        let counting = Counting { apart, filter: filter.clone() };
+        let counting = Counting { apart, filter: filter.clone(), ..Counting::default() };
         Self { tasks: TaskCache::new(&counting), sampling }
     }
 

@@ -13,9 +13,10 @@
 use pmuscope_perfdata::reader::CpuMode;
 use pmuscope_perfdata::reader::scan::SampleFields;
 
+use crate::count::chains::FIRST_MARK;
 use crate::table::mix;
 use crate::timeline::lookup::{Holds, Lookup, Region};
-use crate::timeline::modules::{GUEST, HYPERVISOR, ModuleId, UNKNOWN};
+use crate::timeline::modules::{CUT, GUEST, HYPERVISOR, UNKNOWN};
 use crate::timeline::spaces::{NOTHING, ViewId};
 use crate::timeline::tasks::ModuleAddress;
 
@@ -75,7 +76,7 @@ impl Finder {
         let Some(address) = hit.ip else { return UNKNOWN_PLACE };
         match view_of(hit.mode, address, view) {
             Ok(view) => self.find_in(lookup, at, view, address).0,
-            Err(module) => ModuleAddress { module, address: 0 },
+            Err(place) => place,
         }
     }
 
@@ -162,7 +163,7 @@ impl<F: Copy> AddressTable<F> {
     ) -> (F, Holds) {
         let view = match view_of(mode, address, view) {
             Ok(view) => view,
-            Err(module) => return (make(ModuleAddress { module, address: 0 }), Holds::ALWAYS),
+            Err(place) => return (make(place), Holds::ALWAYS),
         };
         let known = &mut self.slots[slot(address, view, ADDRESS_BITS)];
         let is_it = known.address == address && known.view == view;
@@ -176,14 +177,19 @@ impl<F: Copy> AddressTable<F> {
     }
 }
 
-/// The view that an address belongs to, or the module of all of its mode.
+/// The view that an address belongs to, or the place of all of its mode; [cut marks](StackFrame::cut) are places
+/// themselves.
 #[inline]
-pub(crate) fn view_of(mode: CpuMode, address: u64, view: ViewId) -> Result<ViewId, ModuleId> {
+pub(crate) fn view_of(mode: CpuMode, address: u64, view: ViewId) -> Result<ViewId, ModuleAddress> {
+    let all_of = |module| Err(ModuleAddress { module, address: 0 });
     match effective(mode, address) {
+        CpuMode::Kernel if mode == CpuMode::Unknown && address >= FIRST_MARK => {
+            Err(ModuleAddress { module: CUT, address: address - FIRST_MARK })
+        }
         CpuMode::User | CpuMode::Unknown => Ok(view),
         CpuMode::Kernel => Ok(KERNEL_VIEW),
-        CpuMode::Hypervisor => Err(HYPERVISOR),
-        CpuMode::GuestKernel | CpuMode::GuestUser => Err(GUEST),
+        CpuMode::Hypervisor => all_of(HYPERVISOR),
+        CpuMode::GuestKernel | CpuMode::GuestUser => all_of(GUEST),
     }
 }
 

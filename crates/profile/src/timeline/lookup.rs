@@ -186,11 +186,7 @@ impl Lookup for History<'_> {
 
     fn task(&self, pid: i32, tid: i32, at: RecordOrder) -> TaskAt {
         let epoch = self.epoch(at);
-        let (mut told, mut until) = change(&self.comms, tid, epoch);
-        if told.is_none() {
-            let (of_process, end) = change(&self.comms, pid, epoch);
-            (told, until) = (of_process, until.min(end));
-        }
+        let (told, until) = change(&self.comms, tid, epoch);
         let (view, end) = change(&self.views, pid, epoch);
         let from = told.map_or(0, |change| change.from).max(view.map_or(0, |change| change.from));
         TaskAt {
@@ -206,7 +202,8 @@ impl Lookup for History<'_> {
 
     fn user(&self, view: ViewId, address: u64, at: RecordOrder) -> Region {
         let found = self.tasks.spaces.find(view, address, self.epoch(at));
-        user_region(self.modules, &found, self.holds(found.from, found.until))
+        let region = user_region(self.modules, &found, self.holds(found.from, found.until));
+        generated(self.modules, region, address, at.time)
     }
 
     fn kernel(&self, address: u64, at: RecordOrder) -> Region {
@@ -244,7 +241,7 @@ impl Lookup for Current<'_> {
     }
 
     fn task(&self, pid: i32, tid: i32, (): ()) -> TaskAt {
-        let (comm, view) = (self.tasks.comm(pid, tid), self.tasks.view(pid));
+        let (comm, view) = (self.tasks.comm(tid), self.tasks.view(pid));
         TaskAt { comm, view, holds: self.holds() }
     }
 
@@ -254,7 +251,10 @@ impl Lookup for Current<'_> {
 
     fn user(&self, view: ViewId, address: u64, (): ()) -> Region {
         let found = self.tasks.spaces.find(view, address, self.tasks.epoch());
-        user_region(self.modules, &found, self.holds())
+        let region = user_region(self.modules, &found, self.holds());
+        let found = generated(self.modules, region, address, self.modules.now);
+        // Stamps count changes, not time.
+        if self.modules.code(found.module).is_some() { found.holding(Holds::NEVER) } else { found }
     }
 
     fn kernel(&self, address: u64, (): ()) -> Region {
@@ -276,6 +276,22 @@ fn user_region(modules: &Modules, found: &LookupResult, holds: Holds) -> Region 
         Some((module, bias)) => (module, bias, u64::MAX),
     };
     Region { module, bias, mask, first, last, holds }
+}
+
+/// The region of an address where code that a process generated is known by time: that address alone, as long as it has the
+/// same function.
+fn generated(modules: &Modules, region: Region, address: u64, time: u64) -> Region {
+    if !modules.has_code() {
+        return region;
+    }
+    let Some(code) = modules.code(region.module) else { return region };
+    let (place, holds) = match code.at(address, time) {
+        Some(found) => (found.place, Holds { first: found.from, last: found.until - 1 }),
+        None => (address, Holds { first: time, last: time }),
+    };
+    let bias = place.wrapping_sub(address);
+    let holds = region.holds.and(holds);
+    Region { bias, mask: u64::MAX, first: address, last: address, holds, ..region }
 }
 
 fn kernel_region(

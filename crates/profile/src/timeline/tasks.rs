@@ -14,6 +14,10 @@ use crate::timeline::spaces::{Epoch, HALVES, Mapping, NOTHING, Spaces, ViewId};
 /// Index of a thread's name.
 pub(crate) type CommId = u32;
 
+/// Processes that have ended of which it is kept what they saw.
+const MOST_ENDED: usize = 1 << 20;
+/// Name of id 0 where it is not the idle task's alone.
+const OTHER_NAMESPACES: &[u8] = b"[other PID namespaces]";
 /// Stands for names that there was no memory for.
 const NOT_KEPT: &[u8] = b"[name not kept]";
 /// Bytes of a name's entries in the tables, in addition to the name.
@@ -49,11 +53,17 @@ struct TaskThread {
 struct Process {
     view: ViewId,
     threads: usize,
+    /// The program that it executes: the first file that it mapped.
+    program: Option<ModuleId>,
+    /// Who forked it, unless it executed another program since.
+    parent: Option<i32>,
+    /// Tells it from what had its id before, or what it executed before.
+    incarnation: u32,
 }
 
 impl Default for Process {
     fn default() -> Self {
-        Self { view: NOTHING, threads: 0 }
+        Self { view: NOTHING, threads: 0, program: None, parent: None, incarnation: 0 }
     }
 }
 
@@ -77,10 +87,18 @@ pub(crate) struct Tasks {
     processes: FxHashMap<i32, Process>,
     names: Vec<Vec<u8>>,
     name_ids: FxHashMap<Vec<u8>, CommId>,
+    /// Whether task id 0 has records of a task.
+    other_namespaces: bool,
     /// Bytes that names take, and may take; and how often there was no room for another.
     names_held: usize,
     names_most: usize,
     names_left_out: u64,
+    /// Processes that were started, and executed programs.
+    incarnations: u32,
+    /// Processes by who forked them, unless they executed another program since.
+    forked: FxHashMap<i32, i32>,
+    /// What processes that ended saw last, where that is asked for.
+    ended: Option<FxHashMap<i32, ViewId>>,
     /// Whether to note changes.
     keeps_past: bool,
     pub(crate) comms: Vec<Change>,
@@ -107,9 +125,13 @@ impl Tasks {
             processes: FxHashMap::default(),
             names: Vec::new(),
             name_ids: FxHashMap::default(),
+            other_namespaces: false,
             names_held: 0,
             names_most: memory_limit() / 8,
             names_left_out: 0,
+            incarnations: 0,
+            forked: FxHashMap::default(),
+            ended: None,
             keeps_past,
             comms: Vec::new(),
             views: Vec::new(),
@@ -145,7 +167,8 @@ impl Tasks {
                 *mapping = living.adopted(*mapping, self, modules, &mut own);
             }
             let view = if pieces.is_empty() { NOTHING } else { living.spaces.create_of(pieces) };
-            living.processes.insert(pid, Process { view, ..*process });
+            let program = process.program.map(|program| own.adopt(modules, program));
+            living.processes.insert(pid, Process { view, program, ..*process });
         }
         (living, own)
     }
@@ -165,10 +188,7 @@ impl Tasks {
                 let name = self.intern(all.name(mapping.bias as CommId));
                 Mapping { bias: name.into(), ..mapping }
             }
-            Some(module) => {
-                let module = Some(own.intern(modules.list()[module as usize].clone()));
-                Mapping { module, ..mapping }
-            }
+            Some(module) => Mapping { module: Some(own.adopt(modules, module)), ..mapping },
         }
     }
 
@@ -199,6 +219,21 @@ impl Tasks {
         self.names_left_out
     }
 
+    /// Whether id 0 stands for tasks of other PID namespaces, too.
+    pub(crate) fn has_other_namespaces(&self) -> bool {
+        self.other_namespaces
+    }
+
+    /// Takes a record of the task with id 0. To a recorder in a container the kernel tells all tasks outside with that id:
+    /// they are many, and the idle task itself never has a name, a file or a child.
+    pub(crate) fn on_other_namespaces(&mut self) {
+        if !std::mem::replace(&mut self.other_namespaces, true) {
+            let name = self.intern(OTHER_NAMESPACES);
+            self.set_comm(0, name);
+            self.epoch += 1;
+        }
+    }
+
     /// The number of a name; where memory is at its limit, new ones are one.
     pub(crate) fn intern(&mut self, name: &[u8]) -> CommId {
         if let Some(&id) = self.name_ids.get(name) {
@@ -217,15 +252,43 @@ impl Tasks {
         id
     }
 
-    /// Name of a thread, now; that of its process where it never told one.
-    pub(crate) fn comm(&self, pid: i32, tid: i32) -> CommOf {
-        let told = self.threads.get(&tid).or_else(|| self.threads.get(&pid));
+    /// Name of a thread, now; made up from its id where it never told one, as perf does: the name of its process need not
+    /// be its own.
+    pub(crate) fn comm(&self, tid: i32) -> CommOf {
+        let told = self.threads.get(&tid);
         told.map_or(CommOf::Unnamed(tid), |thread| CommOf::Recorded(thread.comm))
     }
 
-    /// What a process sees, now.
+    /// Process of a thread that a record has named.
+    pub(crate) fn process(&self, tid: i32) -> Option<i32> {
+        self.threads.get(&tid).map(|thread| thread.pid)
+    }
+
+    /// What a process sees, now; or saw last, if it has ended and that [is kept](Self::keep_ended).
     pub(crate) fn view(&self, pid: i32) -> ViewId {
-        self.processes.get(&pid).map_or(NOTHING, |process| process.view)
+        let ended = || self.ended.as_ref()?.get(&pid).copied();
+        self.processes.get(&pid).map_or_else(|| ended().unwrap_or(NOTHING), |process| process.view)
+    }
+
+    /// A number that differs where a process executed another program, or another process has its id.
+    pub(crate) fn incarnation(&self, pid: i32) -> u32 {
+        self.processes.get(&pid).map_or(0, |process| process.incarnation)
+    }
+
+    /// Who forked a process that executes the same program: code that was generated before is in both. Of a process that
+    /// was there before the recording it has to be the same file.
+    pub(crate) fn forked_by(&self, pid: i32) -> Option<i32> {
+        let recorded = self.forked.get(&pid).copied();
+        recorded.or_else(|| {
+            let own = self.processes.get(&pid)?;
+            let parent = own.parent.filter(|_| own.program.is_some())?;
+            (self.processes.get(&parent)?.program == own.program).then_some(parent)
+        })
+    }
+
+    /// From now on, what processes see is kept when they end: samples that sum up their time come later.
+    pub(crate) fn keep_ended(&mut self) {
+        self.ended = Some(FxHashMap::default());
     }
 
     pub(crate) fn on_comm(&mut self, comm: &Comm<'_>) {
@@ -234,21 +297,40 @@ impl Tasks {
         self.set_comm(comm.tid, name);
         if comm.exec {
             self.set_view(comm.pid, NOTHING);
+            if let Some(process) = self.processes.get_mut(&comm.pid) {
+                process.program = None;
+                process.parent = None;
+                self.incarnations += 1;
+                process.incarnation = self.incarnations;
+                self.forked.remove(&comm.pid);
+            }
         }
         self.epoch += 1;
     }
 
     pub(crate) fn on_fork(&mut self, task: &TaskRecord) {
-        let parent = [task.parent_tid, task.parent_pid]
-            .iter()
-            .find_map(|tid| self.threads.get(tid))
-            .map(|thread| thread.comm);
+        // One that was there before has had time to take another name than its parent's.
+        let parents = [task.parent_tid, task.parent_pid];
+        let parent = parents.iter().find_map(|tid| self.threads.get(tid));
+        let parent = parent.filter(|_| !task.synthesised).map(|thread| thread.comm);
         if task.pid != task.parent_pid {
-            let view = match self.processes.get(&task.parent_pid) {
-                Some(parent) if !task.synthesised => self.spaces.fork(parent.view, self.epoch),
-                _ => NOTHING,
+            let (view, program) = match self.processes.get(&task.parent_pid) {
+                Some(parent) if !task.synthesised => {
+                    (self.spaces.fork(parent.view, self.epoch), parent.program)
+                }
+                _ => (NOTHING, None),
             };
-            self.processes.insert(task.pid, Process::default());
+            self.ended.as_mut().map(|ended| ended.remove(&task.pid));
+            let parent = Some(task.parent_pid);
+            // A process that was there before is the first of its id.
+            self.incarnations += u32::from(!task.synthesised);
+            let incarnation = if task.synthesised { 0 } else { self.incarnations };
+            let process = Process { program, parent, incarnation, ..Process::default() };
+            self.processes.insert(task.pid, process);
+            self.forked.remove(&task.pid);
+            if !task.synthesised && self.forked.len() < MOST_ENDED {
+                self.forked.insert(task.pid, task.parent_pid);
+            }
             self.set_view(task.pid, view);
         }
         self.threads.remove(&task.tid);
@@ -269,6 +351,10 @@ impl Tasks {
         if let Some(process) = self.processes.get_mut(&pid) {
             process.threads = process.threads.saturating_sub(1);
             if process.threads == 0 {
+                let view = process.view;
+                if let Some(ended) = self.ended.as_mut().filter(|ended| ended.len() < MOST_ENDED) {
+                    ended.insert(pid, view);
+                }
                 self.set_view(pid, NOTHING);
                 self.processes.remove(&pid);
             }
@@ -292,16 +378,55 @@ impl Tasks {
             return;
         }
         self.enter(mmap.pid, mmap.tid);
-        let key = ModuleKey::user(mmap.pid, mmap.path, mmap.build_id);
-        let bias = match key.kind {
-            ModuleKind::Jit { .. } => 0,
-            _ => mmap.offset.wrapping_sub(mmap.start),
+        let key = ModuleKey::user(mmap, self.incarnation(mmap.pid));
+        let view = self.view(mmap.pid);
+        let mapping = match key.kind {
+            ModuleKind::Jit { pid } => {
+                // While it writes code, a runtime may take away the right to execute it.
+                let code = ModuleKey::generated(pid, key.incarnation);
+                let code = modules.known(&code).filter(|_| key.is_data());
+                if code.is_some_and(|code| self.is_all_in(code, mmap.pid, (mmap.start, end))) {
+                    return;
+                }
+                let moved = mmap.executable.then(|| self.moved_text(mmap.pid, (mmap.start, end)));
+                let new = || Mapping { module: Some(modules.intern(key)), bias: 0 };
+                moved.flatten().unwrap_or_else(new)
+            }
+            kind => {
+                let module = modules.intern(key);
+                let bias = mmap.offset.wrapping_sub(mmap.start);
+                if kind == ModuleKind::File && mmap.executable {
+                    modules.mapped_by(module, mmap.pid, bias);
+                    if let Some(process) = self.processes.get_mut(&mmap.pid) {
+                        process.program.get_or_insert(module);
+                    }
+                }
+                Mapping { module: Some(module), bias }
+            }
         };
-        let module = Some(modules.intern(key));
-        let (view, mapping) = (self.view(mmap.pid), Mapping { module, bias });
         let view = self.spaces.map(view, mmap.start, end, mapping, self.epoch);
         self.set_view(mmap.pid, view);
         self.epoch += 1;
+    }
+
+    /// Whether both ends of a range of a process are in one module.
+    fn is_all_in(&self, module: ModuleId, pid: i32, (start, end): (u64, u64)) -> bool {
+        let Some(process) = self.processes.get(&pid) else { return false };
+        let at = |address| {
+            let found = self.spaces.find(process.view, address, self.epoch).mapping;
+            found.and_then(|mapping| mapping.module) == Some(module)
+        };
+        at(start) && at(end.saturating_sub(1))
+    }
+
+    /// The text of a process's own program, where `range` of memory without a file takes its place: programs copy their
+    /// text to huge pages. Of libraries, which can be unloaded, code generated at run time may take the place.
+    fn moved_text(&self, pid: i32, (start, end): (u64, u64)) -> Option<Mapping> {
+        let Process { view, program, .. } = *self.processes.get(&pid)?;
+        let at = |address| self.spaces.find(view, address, self.epoch).mapping;
+        let of_program =
+            at(start).filter(|found| found.module.is_some() && found.module == program);
+        of_program.filter(|found| at(end.saturating_sub(1)) == Some(*found))
     }
 
     /// A function the kernel loaded; its address in the module `[bpf]` is the number of its name.
@@ -362,11 +487,7 @@ impl Tasks {
             self.processes.entry(pid).or_insert(Process { threads: 1, ..Process::default() });
             return;
         }
-        let leader = (tid != pid).then(|| self.threads.get(&pid)).flatten();
-        let comm = match leader {
-            Some(leader) => leader.comm,
-            None => self.intern(format!(":{tid}").as_bytes()),
-        };
+        let comm = self.intern(format!(":{tid}").as_bytes());
         self.threads.insert(tid, TaskThread { pid, comm, alive: true });
         self.note_comm(tid, comm);
         self.processes.entry(pid).or_default().threads += 1;
@@ -381,8 +502,8 @@ mod tests {
         TaskRecord { pid, parent_pid: parent, tid: pid, parent_tid: parent, synthesised: false }
     }
 
-    fn name(tasks: &Tasks, pid: i32, tid: i32) -> String {
-        match tasks.comm(pid, tid) {
+    fn name(tasks: &Tasks, tid: i32) -> String {
+        match tasks.comm(tid) {
             CommOf::Recorded(comm) => String::from_utf8(tasks.name(comm).to_vec()).unwrap(),
             CommOf::Unnamed(tid) => format!(":{tid}"),
         }
@@ -416,21 +537,42 @@ mod tests {
         let comm = |name: &'static [u8], exec| Comm { pid: 10, tid: 10, name, exec };
         tasks.on_comm(&comm(b"sh", false));
         tasks.on_fork(&task(11, 10));
-        assert_eq!(name(&tasks, 11, 11), "sh");
+        assert_eq!(name(&tasks, 11), "sh");
         tasks.on_comm(&Comm { pid: 11, tid: 11, name: b"ls", exec: true });
-        assert_eq!((name(&tasks, 11, 11), name(&tasks, 10, 10)), ("ls".into(), "sh".into()));
+        assert_eq!((name(&tasks, 11), name(&tasks, 10)), ("ls".into(), "sh".into()));
         // A thread takes the name of the one that made it, and may change it.
         let thread =
             TaskRecord { tid: 12, parent_tid: 11, pid: 11, parent_pid: 11, synthesised: false };
         tasks.on_fork(&thread);
-        assert_eq!(name(&tasks, 11, 12), "ls");
+        assert_eq!(name(&tasks, 12), "ls");
         tasks.on_comm(&Comm { pid: 11, tid: 12, name: b"worker", exec: false });
-        assert_eq!(name(&tasks, 11, 12), "worker");
-        // One that was never told has the name of its process.
-        assert_eq!(name(&tasks, 11, 13), "ls");
+        assert_eq!(name(&tasks, 12), "worker");
+        // One that was never told has no name: it may have another than its process.
+        assert_eq!(name(&tasks, 13), ":13");
+        tasks.on_fork(&TaskRecord { synthesised: true, tid: 14, ..thread });
+        assert_eq!(name(&tasks, 14), ":14");
         tasks.on_exit(&task(11, 10));
-        assert_eq!(name(&tasks, 11, 11), "ls");
-        assert_eq!((name(&tasks, 0, 0), name(&tasks, 99, 98)), ("swapper".into(), ":98".into()));
+        assert_eq!(name(&tasks, 11), "ls");
+        assert_eq!((name(&tasks, 0), name(&tasks, 98)), ("swapper".into(), ":98".into()));
+    }
+
+    #[test]
+    fn memory_is_code_once_it_was_executable_and_else_data() {
+        let mut tasks = Tasks::default();
+        let mut modules = Modules::default();
+        tasks.on_fork(&task(5, 1));
+        let mut map = |start, executable, modules: &mut Modules| {
+            let path = b"//anon";
+            let protection = Some((if executable { 5 } else { 3 }, 2));
+            let mapping = Mmap { pid: 5, tid: 5, start, length: 0x1000, path, ..Mmap::default() };
+            tasks.on_mmap(&Mmap { executable, protection, ..mapping }, modules);
+            let found = tasks.spaces.find(tasks.view(5), start, tasks.epoch).mapping;
+            modules.list()[found.unwrap().module.unwrap() as usize].is_data()
+        };
+        assert!(map(0x1000, false, &mut modules), "written before it is executed");
+        assert!(!map(0x1000, true, &mut modules));
+        assert!(!map(0x1000, false, &mut modules), "written again");
+        assert!(map(0x8000, false, &mut modules), "another place");
     }
 
     #[test]

@@ -89,11 +89,31 @@ impl Passes {
     /// Takes all that is no sample; `note` gets it too.
     pub(crate) fn new(
         reader: &mut Reader,
-        mut index: Index,
+        index: Index,
         threads: usize,
         mut note: impl FnMut(&Entry<'_>),
     ) -> Result<(Self, Sideband), ReadError> {
+        let state = Sideband { tasks: Tasks::new(true), ..Sideband::default() };
+        Self::going_on(state, reader, (index, threads), &mut note)
+    }
+
+    /// The same with code that processes generate, by time, where times are of the clock of its descriptions.
+    pub(crate) fn with_code(
+        reader: &mut Reader,
+        index: Index,
+        threads: usize,
+    ) -> Result<(Self, Sideband), ReadError> {
         let mut state = Sideband { tasks: Tasks::new(true), ..Sideband::default() };
+        state.read_code(reader.events(), reader.metadata());
+        Self::going_on(state, reader, (index, threads), &mut |_| {})
+    }
+
+    fn going_on(
+        mut state: Sideband,
+        reader: &mut Reader,
+        (mut index, threads): (Index, usize),
+        note: &mut dyn FnMut(&Entry<'_>),
+    ) -> Result<(Self, Sideband), ReadError> {
         let mut moments = Vec::new();
         reader.replay(&mut index, |moment, entry| {
             let before = state.tasks.epoch();
@@ -202,6 +222,7 @@ impl<V: SampleVisitor> InOrder<V> {
     /// Takes what the next record says of samples and processes.
     pub(crate) fn take(&mut self, record: &Record<'_>) {
         let Record::Sample(sample) = record else { return self.state.take(record) };
+        self.state.modules.now = sample.time.unwrap_or(0);
         let now = Current { tasks: &self.state.tasks, modules: &self.state.modules };
         let hit = self.fields.of(sample);
         hand_over(&mut self.visitor, &mut self.counts, (&now, ()), &hit, sample.time);

@@ -78,7 +78,7 @@ impl AccessBy {
             None => {}
             Some(TasksBy::Command) => {
                 let task = sample.pid.zip(sample.tid);
-                spot.command = task.map(|(pid, tid)| lossy(&present.comm(pid, tid)));
+                spot.command = task.map(|(_, tid)| lossy(&present.comm(tid)));
             }
             Some(TasksBy::Process) => spot.pid = sample.pid,
             Some(TasksBy::Thread) => (spot.pid, spot.tid) = (sample.pid, sample.tid),
@@ -122,7 +122,7 @@ impl AccessorNames<'_> {
 impl NamedAccessors<'_> {
     pub(super) fn of(&self, spot: AccessorSpot) -> Accessor {
         let AccessorSpot { code, command, pid, tid, cpu } = spot;
-        let last_name = || pid.map(|pid| lossy(&self.present.comm(pid, tid.unwrap_or(pid))));
+        let last_name = || pid.map(|pid| lossy(&self.present.comm(tid.unwrap_or(pid))));
         Accessor {
             code: code.and_then(|place| self.code.get(&place).cloned()),
             command: command.or_else(last_name),

@@ -17,7 +17,6 @@ use crate::count::log::{Log, LoggedCount};
 use crate::count::stack_room::StackRoom;
 use crate::count::task_cache::TaskCache;
 use crate::count::unwinding::Walker;
-use crate::filter::Filter;
 use crate::table::{Interned, mix};
 use crate::timeline::blocks::Clock;
 use crate::timeline::lookup::Current;
@@ -167,7 +166,7 @@ pub(super) struct WaitCounter<'u> {
 impl<'u> WaitCounter<'u> {
     pub(super) fn new(start: u64, end: u64) -> Self {
         let apart = GroupBy { chains: true, tasks: TasksBy::Thread, cpus: false };
-        let counting = Counting { apart, filter: Filter::default() };
+        let counting = Counting { apart, ..Counting::default() };
         Self {
             who: TaskCache::new(&counting),
             callers: Callers::new(StackRoom::of_memory()),

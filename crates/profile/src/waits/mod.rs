@@ -1,7 +1,7 @@
 //! Where threads wait: for how long, for what, and who wakes them.
 //!
-//! A recording of `pmuscope record --off-cpu` (or of `perf record -e context-switches -c 1 -g --switch-events`)
-//! tells each switch: that a thread leaves its CPU, with its stack, and whether it could have gone on; that it
+//! A recording of `pmuscope record --off-cpu` (or of `perf record -e context-switches -c 1 -g --switch-events`, or of `perf
+//! sched record`, by tracepoints) tells each switch: that a thread leaves its CPU, with its stack, and whether it could have gone on; that it
 //! came back; and, where `sched:sched_waking` was recorded, by whom it was woken. So every nanosecond of a
 //! thread is known: on a CPU, blocked, on a run queue. Nothing here is sampled; what records do not tell since
 //! some were lost is told apart ([`threads`]).
@@ -15,6 +15,7 @@ mod lengths;
 mod pass;
 mod rows;
 mod threads;
+mod tracepoints;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -35,6 +36,7 @@ use rows::outside_scheduler;
 
 pub use counter::{WaitSums, Wall};
 pub use lengths::{LengthRange, Lengths};
+pub(crate) use pass::holds_waits;
 pub use pass::{CollectedWaits, tells_waits};
 pub use threads::{Broken, OffCpuKind};
 
@@ -63,6 +65,17 @@ pub enum WaitsError {
         path.display()
     )]
     NotRecorded {
+        /// The recording.
+        path: PathBuf,
+    },
+    /// Switches were recorded by a tracepoint of some threads, which shows how they leave a CPU but not when they come
+    /// back.
+    #[error(
+        "{}: sched:sched_switch was recorded of some threads only, so it does not show when they come back. Try: \
+         perf record with --switch-events, perf sched record, or pmuscope record --off-cpu",
+        path.display()
+    )]
+    NoReturns {
         /// The recording.
         path: PathBuf,
     },

@@ -4,26 +4,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use pmuscope_abi::{AttrFlags, SampleType, event_type, software};
-use pmuscope_perfdata::reader::{
-    Endian, Entry, Event, ReadError, Reader, Record, RecordingFile, Sample,
-};
+use pmuscope_perfdata::reader::{Entry, Event, ReadError, Reader, Record, RecordingFile, Sample};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::WaitsError;
 use super::counter::{CountedWaits, WAKINGS, WaitCounter};
 use super::threads::{Broken, Losses, SchedEvent, Threads, Woken};
+use super::tracepoints::{SchedFields, SchedSwitch, Waking};
 use crate::count::unwinding::{Tables, Unwinding, Walker};
 use crate::filter::Filter;
 use crate::timeline::lookup::Current;
 use crate::timeline::sideband::Sideband;
-
-/// `common_flags` of a tracepoint: a hardware or software interrupt, or an NMI (`TRACE_FLAG_*` of
-/// include/linux/trace_events.h).
-const IN_INTERRUPT: u8 = 0x08 | 0x10 | 0x40;
-/// Where `common_flags` stands in the fields of a tracepoint, and `pid` in those of `sched_waking`: behind
-/// eight bytes that all have and a name of 16.
-const FLAGS_AT: usize = 2;
-const PID_AT: usize = 24;
 
 /// What a recording of waits holds, before addresses have names.
 pub struct CollectedWaits {
@@ -48,6 +39,8 @@ impl std::fmt::Debug for CollectedWaits {
 enum Tells {
     /// That a thread leaves its CPU, and where.
     Leaving,
+    /// The same, and which thread comes: a tracepoint.
+    Switching,
     /// Who wakes whom.
     Waking,
     Nothing,
@@ -56,25 +49,54 @@ enum Tells {
 impl Tells {
     fn of(event: &Event) -> Self {
         let attr = &event.attr;
-        let each = attr.sample == 1 && !attr.flags.contains(AttrFlags::FREQ);
-        let is_switch =
-            attr.event_type == event_type::SOFTWARE && attr.config == software::CONTEXT_SWITCHES;
-        let is_waking = attr.event_type == event_type::TRACEPOINT
-            && event.name.starts_with("sched:sched_waking")
-            && attr.sample_type.contains(SampleType::RAW);
-        match (is_switch && each, is_waking && each) {
-            (true, _) => Self::Leaving,
-            (_, true) => Self::Waking,
+        if attr.sample != 1 || attr.flags.contains(AttrFlags::FREQ) {
+            return Self::Nothing;
+        }
+        if attr.event_type == event_type::SOFTWARE && attr.config == software::CONTEXT_SWITCHES {
+            return Self::Leaving;
+        }
+        if attr.event_type != event_type::TRACEPOINT || !attr.sample_type.contains(SampleType::RAW)
+        {
+            return Self::Nothing;
+        }
+        match event.name.split(':').nth(1) {
+            Some("sched_switch") if event.name.starts_with(SCHED) => Self::Switching,
+            Some("sched_waking" | "sched_wakeup") if event.name.starts_with(SCHED) => Self::Waking,
             _ => Self::Nothing,
         }
     }
+
+    /// Of all events. Where both are there, a waking is told before the wakeup that follows from it.
+    fn of_all(events: &[Event]) -> Vec<Self> {
+        events.iter().map(Self::of).collect()
+    }
+
+    fn is_switch(self) -> bool {
+        matches!(self, Self::Leaving | Self::Switching)
+    }
 }
 
-/// Which of the events of a recording are only there to tell waits.
+/// Process of a thread that no record has named yet.
+const UNKNOWN_PROCESS: i32 = -1;
+/// Subsystem of the scheduler's tracepoints.
+const SCHED: &str = "sched:";
+
+/// Which of the events of a recording are only there to tell waits. Those of a recording without records of switches, as
+/// `perf sched record` makes, may be there for their own sake.
 #[must_use]
 pub fn tells_waits(events: &[Event]) -> Vec<bool> {
     let has_switches = events.iter().any(has_switches);
     events.iter().map(|event| has_switches && Tells::of(event) != Tells::Nothing).collect()
+}
+
+/// Whether waits can be read of a recording with these events.
+fn has_waits(events: &[Event]) -> bool {
+    events.iter().any(|event| has_switches(event) || Tells::of(event) == Tells::Switching)
+}
+
+/// Whether a recording has events that tell waits, which only a view of waits shows as such.
+pub(crate) fn holds_waits(events: &[Event]) -> bool {
+    has_waits(events) && events.iter().any(|event| Tells::of(event) != Tells::Nothing)
 }
 
 fn has_switches(event: &Event) -> bool {
@@ -96,12 +118,13 @@ impl CollectedWaits {
             return Err(WaitsError::Stream);
         }
         let mut reader = recording.reader_of_all()?;
-        if !reader.events().iter().any(has_switches) {
+        if !has_waits(reader.events()) {
             return Err(WaitsError::NotRecorded { path: recording.path().to_owned() });
         }
         let (span, losses) = survey(&reader, recording)?;
         let has_stacks = reader.events().iter().any(Event::has_stacks);
         let mut pass = Pass::new(&reader, filter, span, losses);
+        let path = recording.path();
         if let Some(unwinding) = unwinding.filter(|_| has_stacks) {
             pass.counter.set_walker(Walker::new(Arc::new(Tables::new(unwinding)), Arc::default()));
         }
@@ -111,6 +134,9 @@ impl CollectedWaits {
             }
             let Some(entry) = reader.next()? else { break };
             pass.take(&entry);
+        }
+        if pass.sequence.as_ref().is_some_and(SwitchSequence::is_of_some_threads) {
+            return Err(WaitsError::NoReturns { path: path.to_owned() });
         }
         Ok((pass.finish(), reader))
     }
@@ -138,7 +164,7 @@ fn survey(reader: &Reader, recording: &RecordingFile) -> Result<((u64, u64), Los
         return Ok((span, Losses::default()));
     }
     let mut reader = recording.reader_of_all()?;
-    let tells: Vec<Tells> = reader.events().iter().map(Tells::of).collect();
+    let tells = Tells::of_all(reader.events());
     let mut switches = (u64::MAX, 0);
     let mut last: FxHashMap<Option<u32>, u64> = FxHashMap::default();
     let (mut stretches, mut told) = (Vec::new(), 0_u64);
@@ -146,7 +172,7 @@ fn survey(reader: &Reader, recording: &RecordingFile) -> Result<((u64, u64), Los
         let Some(time) = entry.time.filter(|&time| time > 0) else { continue };
         let (cpu, is_switch) = match &entry.record {
             Record::Sample(sample) => {
-                (sample.cpu, tells.get(sample.event) == Some(&Tells::Leaving))
+                (sample.cpu, tells.get(sample.event).is_some_and(|tells| tells.is_switch()))
             }
             record => (entry.maker.cpu, matches!(record, Record::Switch(_))),
         };
@@ -167,10 +193,43 @@ fn survey(reader: &Reader, recording: &RecordingFile) -> Result<((u64, u64), Los
     Ok((span.unwrap_or((switches.0.min(switches.1), switches.1)), losses))
 }
 
+/// Switches that tracepoints alone tell.
+#[derive(Debug, Default)]
+struct SwitchSequence {
+    /// Thread that came to each CPU, and when.
+    came: FxHashMap<Option<u32>, (i32, u64)>,
+    /// Switches from the thread that came before, and all others.
+    in_sequence: u64,
+    out_of_sequence: u64,
+}
+
+impl SwitchSequence {
+    /// A switch from `left` to `came` at `time`. The thread that came before, and when, if it has left unseen.
+    fn take(&mut self, cpu: Option<u32>, time: u64, left: i32, came: i32) -> Option<(i32, u64)> {
+        let before = self.came.insert(cpu, (came, time))?;
+        if before.0 == left {
+            self.in_sequence += 1;
+            return None;
+        }
+        self.out_of_sequence += 1;
+        Some(before)
+    }
+
+    /// Whether switches are of some threads only: a CPU's switches then do not follow from one another, as switches to
+    /// these threads are those of others.
+    fn is_of_some_threads(&self) -> bool {
+        self.out_of_sequence > self.in_sequence
+    }
+}
+
 struct Pass<'u> {
     state: Sideband,
     tells: Vec<Tells>,
-    endian: Endian,
+    /// Of the events, where they tell switches or wakings by tracepoints.
+    fields: Vec<Option<SchedFields>>,
+    /// Where tracepoints alone tell switches.
+    sequence: Option<SwitchSequence>,
+    has_stacks: bool,
     filter: Filter,
     threads: Threads,
     counter: WaitCounter<'u>,
@@ -183,10 +242,25 @@ struct Pass<'u> {
 
 impl Pass<'_> {
     fn new(reader: &Reader, filter: Filter, (start, end): (u64, u64), losses: Losses) -> Self {
+        let events = reader.events();
+        let tells = Tells::of_all(events);
+        let described = |event: &Event| {
+            let mut all = reader.metadata().tracepoints.iter();
+            all.find(|tracepoint| tracepoint.id == event.attr.config)
+        };
+        let fields = events.iter().zip(&tells).map(|(event, tells)| {
+            let is_tracepoint = matches!(tells, Tells::Switching | Tells::Waking);
+            is_tracepoint.then(|| SchedFields::new(described(event), reader.endian()))
+        });
+        let has_stack = |(event, tells): (&Event, &Tells)| {
+            tells.is_switch() && (event.has_chains() || event.has_stacks())
+        };
         Self {
             state: Sideband::default(),
-            tells: reader.events().iter().map(Tells::of).collect(),
-            endian: reader.endian(),
+            fields: fields.collect(),
+            sequence: (!events.iter().any(has_switches)).then(SwitchSequence::default),
+            has_stacks: events.iter().zip(&tells).any(has_stack),
+            tells,
             filter,
             threads: Threads::new(start, losses),
             counter: WaitCounter::new(start, end),
@@ -238,29 +312,70 @@ impl Pass<'_> {
 
     fn sample(&mut self, sample: &Sample<'_>, time: u64) {
         let (Some(pid), Some(tid)) = (sample.pid, sample.tid) else { return };
-        match self.tells.get(sample.event) {
-            Some(Tells::Leaving) if tid != 0 && self.passes((pid, tid)) => {
-                let now = Current { tasks: &self.state.tasks, modules: &self.state.modules };
-                let place = self.counter.place(&now, sample, 0);
-                self.tell((pid, tid), time, SchedEvent::Leaving(place));
-            }
-            Some(Tells::Waking) => {
-                let raw = sample.details().and_then(|details| details.raw);
-                let Some((wakee, in_interrupt)) = raw.and_then(|raw| waking(raw, self.endian))
-                else {
-                    return;
-                };
-                if !self.threads.knows(wakee) {
-                    return;
+        let tells = self.tells.get(sample.event).copied().unwrap_or(Tells::Nothing);
+        let raw = || sample.details().and_then(|details| details.raw);
+        let fields = self.fields.get(sample.event).and_then(Option::as_ref);
+        match tells {
+            Tells::Switching if self.sequence.is_some() => {
+                if let Some(switch) = fields.and_then(|fields| fields.switch(raw()?)) {
+                    self.switch(sample, time, switch);
                 }
-                let now = Current { tasks: &self.state.tasks, modules: &self.state.modules };
-                let place = self.counter.place(&now, sample, WAKINGS);
-                let by = place << 1 | u32::from(in_interrupt);
-                let woken = Woken { at: time, by };
-                self.threads.tell((0, wakee), time, SchedEvent::Woken(woken), &mut |_| {});
             }
-            _ => {}
+            Tells::Leaving | Tells::Switching => self.leaving(sample, (pid, tid), time),
+            Tells::Waking => {
+                if let Some(waking) = fields.and_then(|fields| fields.waking(raw()?)) {
+                    self.waking(sample, time, waking);
+                }
+            }
+            Tells::Nothing => {}
         }
+    }
+
+    fn leaving(&mut self, sample: &Sample<'_>, task: (i32, i32), time: u64) {
+        if task.1 != 0 && self.passes(task) {
+            let now = Current { tasks: &self.state.tasks, modules: &self.state.modules };
+            let place = self.counter.place(&now, sample, 0);
+            self.tell(task, time, SchedEvent::Leaving(place));
+        }
+    }
+
+    /// A tracepoint in place of two records: a thread has left its CPU, and another one has come.
+    fn switch(&mut self, sample: &Sample<'_>, time: u64, switch: SchedSwitch) {
+        let SchedSwitch { previous, preempted, ended, next } = switch;
+        let sequence = self.sequence.as_mut();
+        let unseen = sequence.and_then(|all| all.take(sample.cpu, time, previous, next));
+        if let Some((tid, came)) = unseen {
+            let came = came.min(self.end);
+            self.tell((self.process(tid), tid), time, SchedEvent::LeftUnseen { came });
+        }
+        let left = match (sample.pid, sample.tid) {
+            (Some(pid), Some(tid)) if tid == previous => (pid, tid),
+            _ => (self.process(previous), previous),
+        };
+        if ended {
+            self.tell(left, time, SchedEvent::Ended);
+        } else {
+            let sample = Sample { pid: Some(left.0), tid: Some(left.1), ..*sample };
+            self.leaving(&sample, left, time);
+            self.tell(left, time, SchedEvent::Out { preempted });
+        }
+        self.tell((self.process(next), next), time, SchedEvent::In);
+    }
+
+    /// Process of a thread, as far as records have named it.
+    fn process(&self, tid: i32) -> i32 {
+        self.state.tasks.process(tid).unwrap_or(UNKNOWN_PROCESS)
+    }
+
+    fn waking(&mut self, sample: &Sample<'_>, time: u64, waking: Waking) {
+        if !self.threads.knows(waking.wakee) {
+            return;
+        }
+        let now = Current { tasks: &self.state.tasks, modules: &self.state.modules };
+        let place = self.counter.place(&now, sample, WAKINGS);
+        let by = place << 1 | u32::from(waking.in_interrupt);
+        let woken = SchedEvent::Woken(Woken { at: time, by });
+        self.threads.tell((0, waking.wakee), time, woken, &mut |_| {});
     }
 
     /// By process or thread. Names change: they are asked of each stretch of a thread's time.
@@ -307,42 +422,16 @@ impl Pass<'_> {
             threads,
             silent: self.named.difference(&self.switched).count() as u64,
             broken,
-            has_stacks: self.tells.contains(&Tells::Leaving),
+            has_stacks: self.has_stacks,
             has_wakings: self.tells.contains(&Tells::Waking),
         }
     }
 }
 
 /// Whether a thread has one of the names that were asked for, now.
-fn has_name(filter: &Filter, state: &Sideband, (pid, tid): (i32, i32)) -> bool {
+fn has_name(filter: &Filter, state: &Sideband, (_, tid): (i32, i32)) -> bool {
     filter.comms.is_empty() || {
-        let name = state.tasks.shown(state.tasks.comm(pid, tid));
+        let name = state.tasks.shown(state.tasks.comm(tid));
         filter.comms.iter().any(|comm| *comm == *name)
-    }
-}
-
-/// Who is woken, and whether by an interrupt, from the fields of `sched_waking`.
-fn waking(raw: &[u8], endian: Endian) -> Option<(i32, bool)> {
-    let flags = *raw.get(FLAGS_AT)?;
-    let pid = *raw.get(PID_AT..)?.first_chunk()?;
-    let pid = if endian == Endian::Big { i32::from_be_bytes(pid) } else { i32::from_le_bytes(pid) };
-    Some((pid, flags & IN_INTERRUPT != 0))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_waking_names_who_is_woken_and_whether_an_interrupt_did() {
-        let mut raw = vec![0; 36];
-        raw[FLAGS_AT] = 0x01; // interrupts off, which a thread can do too
-        raw[PID_AT..PID_AT + 4].copy_from_slice(&4711_i32.to_le_bytes());
-        assert_eq!(waking(&raw, Endian::Little), Some((4711, false)));
-        raw[FLAGS_AT] = 0x09;
-        assert_eq!(waking(&raw, Endian::Little), Some((4711, true)));
-        raw[PID_AT..PID_AT + 4].copy_from_slice(&4711_i32.to_be_bytes());
-        assert_eq!(waking(&raw, Endian::Big), Some((4711, true)));
-        assert_eq!(waking(&raw[..27], Endian::Big), None);
     }
 }

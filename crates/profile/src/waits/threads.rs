@@ -88,6 +88,10 @@ pub(super) enum SchedEvent {
         preempted: bool,
     },
     Woken(Woken),
+    /// It has left the CPU that it came to at this time, and no record says when.
+    LeftUnseen {
+        came: u64,
+    },
     /// It takes another name: what it did until now was done by the old one.
     Named,
     /// It ended.
@@ -209,6 +213,9 @@ impl Threads {
         let doing = Doing::Unseen { born: None };
         let new = WaitingThread { pid, doing, woken_running: None };
         let thread = self.threads.entry(tid).or_insert(new);
+        if thread.pid < 0 {
+            thread.pid = pid; // a tracepoint did not name the process
+        }
         let before = *thread;
         match told {
             SchedEvent::Born => {
@@ -227,6 +234,7 @@ impl Threads {
                 return;
             }
             SchedEvent::Named => return self.named((pid, tid), at, take),
+            SchedEvent::LeftUnseen { came } => return self.left_unseen(tid, came, at, take),
             SchedEvent::In | SchedEvent::Leaving(_) | SchedEvent::Ended | SchedEvent::Woken(_) => {}
         }
         let leave = |place, preempted| {
@@ -265,6 +273,20 @@ impl Threads {
         };
         thread.doing = Doing::Running { since: at };
         self.running(since, at, take);
+    }
+
+    /// Another thread leaves the CPU that it came to: since then nobody knows what it did, and now it is off, unless it
+    /// has come to another CPU.
+    fn left_unseen(&mut self, tid: i32, came: u64, at: u64, take: &mut dyn FnMut(TimeState)) {
+        let came = came.max(self.start);
+        let Some(thread) = self.threads.get_mut(&tid) else { return };
+        if !matches!(thread.doing, Doing::Running { since } if since == came) {
+            return;
+        }
+        let unknown = Leave { since: at, preempted: None, place: None, woken: None, before: None };
+        thread.doing = Doing::Off(unknown);
+        self.broken.beginnings += 1;
+        not_known(came, at, take);
     }
 
     /// What a thread did until now. `comes`: it comes to a CPU, else it leaves one.

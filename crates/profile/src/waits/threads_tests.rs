@@ -256,3 +256,28 @@ proptest! {
         prop_assert!(at == now || kept.is_empty());
     }
 }
+
+#[test]
+fn a_thread_that_left_unseen_does_not_run_on() {
+    let unseen = |came| SchedEvent::LeftUnseen { came };
+    let records = [(10, BLOCKS), (20, SchedEvent::In), (35, unseen(20)), (60, SchedEvent::In)];
+    let (found, broken) = told(&records, &[], 100);
+    assert_eq!(
+        found,
+        [
+            TimeState::Running(0, 10),
+            off(OffCpuKind::Blocked, 10, 20, Ends::Both, None),
+            TimeState::NotKnown(20, 35),
+            off(OffCpuKind::Unknown, 35, 60, Ends::Both, None),
+            TimeState::Running(60, 100),
+        ]
+    );
+    assert_eq!(broken, Broken { beginnings: 1, ..Broken::default() });
+    // It came to another CPU since, or is off already.
+    let (running, _) =
+        told(&[(20, SchedEvent::In), (30, SchedEvent::In), (35, unseen(20))], &[], 50);
+    assert_eq!(running.last(), Some(&TimeState::Running(30, 50)));
+    let (left, broken) = told(&[(20, SchedEvent::In), (30, BLOCKS), (35, unseen(20))], &[], 50);
+    assert_eq!(left.last(), Some(&off(OffCpuKind::Blocked, 30, 50, Ends::OnlyFirst, None)));
+    assert_eq!(broken, Broken::default());
+}

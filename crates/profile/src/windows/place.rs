@@ -3,7 +3,7 @@
 
 use pmuscope_perfdata::reader::scan::SampleFields;
 
-use crate::count::group::{Counting, GroupBy};
+use crate::count::group::Counting;
 use crate::count::task_cache::TaskCache;
 use crate::filter::Filter;
 use crate::timeline::finder::{AddressTable, UNKNOWN_PLACE};
@@ -19,7 +19,7 @@ pub(crate) struct Finder {
 
 impl Finder {
     pub(crate) fn new(filter: &Filter) -> Self {
-        let counting = Counting { apart: GroupBy::default(), filter: filter.clone() };
+        let counting = Counting { filter: filter.clone(), ..Counting::default() };
         Self { tasks: TaskCache::new(&counting), places: AddressTable::default() }
     }
 

@@ -123,7 +123,7 @@ fn expected(taken: &[Taken], keep: impl Fn(&Taken) -> bool) -> Sums {
 
 /// Read in passes by this many threads, and whether it could be.
 fn read(path: &Path, filter: &Filter, threads: usize) -> (Profile, bool) {
-    let counting = Counting { apart: APART, filter: filter.clone() };
+    let counting = Counting { apart: APART, filter: filter.clone(), ..Counting::default() };
     let mut reader = Reader::open(path).unwrap();
     if threads == 0 {
         let collected = Collected::in_order(&mut reader, counting, None).unwrap();

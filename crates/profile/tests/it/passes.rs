@@ -170,8 +170,10 @@ fn sample(random: &mut Random, out: &mut Vec<u8>, (pid, tid): (u32, u32), time: 
     }
     let mut chain: Vec<u64> = Vec::new();
     if random.below(8) > 0 {
-        if mode == misc::KERNEL {
-            chain.extend([-128_i64 as u64, ip]);
+        // Of some precise events the interrupt comes later, in the kernel.
+        let skids = mode == misc::USER && random.below(8) == 0;
+        if mode == misc::KERNEL || skids {
+            chain.extend([-128_i64 as u64, if skids { KERNEL + address(random) } else { ip }]);
             chain.extend((0..random.below(2)).map(|_| KERNEL + address(random)));
         }
         chain.push(-512_i64 as u64);
@@ -306,7 +308,13 @@ pub(crate) fn table(profile: &Profile) -> BTreeMap<Key, (u64, u64)> {
         );
         (key, (cell.samples, cell.weight))
     });
-    rows.collect()
+    let mut table: BTreeMap<Key, (u64, u64)> = BTreeMap::new();
+    for (key, (samples, weight)) in rows {
+        // Generated code of two programs that a process executed has one name.
+        let sum = table.entry(key).or_default();
+        (sum.0, sum.1) = (sum.0 + samples, sum.1 + weight);
+    }
+    table
 }
 
 /// What is at each unit of an address space: module and address there.
@@ -318,6 +326,8 @@ struct Oracle {
     /// Process, name, whether it lives.
     threads: HashMap<i32, (i32, String, bool)>,
     spaces: HashMap<i32, (Space, usize)>,
+    /// The first file that a process mapped since it executed it.
+    programs: HashMap<i32, String>,
     kernel: HashMap<u64, Option<String>>,
     loaded: HashMap<u64, bool>,
     counts: BTreeMap<Key, (u64, u64)>,
@@ -333,9 +343,7 @@ impl Oracle {
             self.spaces.entry(pid).or_insert_with(|| (empty(), 1));
             return;
         }
-        let leader = self.threads.get(&pid).filter(|_| pid != tid);
-        let name = leader.map_or_else(|| format!(":{tid}"), |leader| leader.1.clone());
-        self.threads.insert(tid, (pid, name, true));
+        self.threads.insert(tid, (pid, format!(":{tid}"), true));
         self.spaces.entry(pid).or_insert_with(|| (empty(), 0)).1 += 1;
     }
 
@@ -347,6 +355,7 @@ impl Oracle {
                     String::from_utf8(comm.name.to_vec()).unwrap();
                 if comm.exec {
                     self.spaces.get_mut(&comm.pid).unwrap().0 = empty();
+                    self.programs.remove(&comm.pid);
                 }
             }
             Record::Fork(task) => {
@@ -354,11 +363,17 @@ impl Oracle {
                     .threads
                     .get(&task.parent_tid)
                     .or_else(|| self.threads.get(&task.parent_pid))
+                    .filter(|_| !task.synthesised)
                     .map(|thread| thread.1.clone());
                 if task.pid != task.parent_pid {
                     let space = self.spaces.get(&task.parent_pid).map(|space| space.0.clone());
                     let space = space.filter(|_| !task.synthesised).unwrap_or_else(empty);
                     self.spaces.insert(task.pid, (space, 0));
+                    let program = self.programs.get(&task.parent_pid).cloned();
+                    self.programs.remove(&task.pid);
+                    if let Some(program) = program.filter(|_| !task.synthesised) {
+                        self.programs.insert(task.pid, program);
+                    }
                 }
                 self.threads.remove(&task.tid);
                 self.enter(task.pid, task.tid);
@@ -376,6 +391,7 @@ impl Oracle {
                     space.1 = space.1.saturating_sub(1);
                     if space.1 == 0 {
                         self.spaces.remove(&pid);
+                        self.programs.remove(&pid);
                     }
                 }
             }
@@ -388,8 +404,26 @@ impl Oracle {
                 self.enter(mmap.pid, mmap.tid);
                 let path = String::from_utf8(mmap.path.to_vec()).unwrap();
                 let space = &mut self.spaces.get_mut(&mmap.pid).unwrap().0;
-                for unit in mmap.start / UNIT..(mmap.start + mmap.length) / UNIT {
+                if path.starts_with("/bin/") || path.starts_with("/lib/") {
+                    self.programs.entry(mmap.pid).or_insert_with(|| path.clone());
+                }
+                let units = mmap.start / UNIT..(mmap.start + mmap.length) / UNIT;
+                // Where the program's own text is, memory without a file takes its place.
+                let of_program = |unit: u64| {
+                    let (path, at) = space[unit as usize].as_ref()?;
+                    let is_it = self.programs.get(&mmap.pid) == Some(path);
+                    at.filter(|_| is_it).map(|at| (path.clone(), at.wrapping_sub(unit * UNIT)))
+                };
+                let moved = (path == "//anon" && !units.is_empty())
+                    .then(|| of_program(units.start))
+                    .flatten()
+                    .filter(|found| of_program(units.end - 1).as_ref() == Some(found));
+                for unit in units {
                     let at = unit * UNIT;
+                    if let Some((path, bias)) = &moved {
+                        space[unit as usize] = Some((path.clone(), Some(at.wrapping_add(*bias))));
+                        continue;
+                    }
                     space[unit as usize] = Some(match &path[..] {
                         "//anon" => (format!("perf-{}.map", mmap.pid), Some(at)),
                         "anon_inode:x" => (path.clone(), None),
@@ -426,8 +460,8 @@ impl Oracle {
 
     fn sample(&mut self, sample: &Sample<'_>) {
         let (pid, tid) = (sample.pid.unwrap(), sample.tid.unwrap());
-        let thread = self.threads.get(&tid).or_else(|| self.threads.get(&pid));
-        let name = thread.map_or_else(|| format!(":{tid}"), |thread| thread.1.clone());
+        let name =
+            self.threads.get(&tid).map_or_else(|| format!(":{tid}"), |thread| thread.1.clone());
         let mut stack = vec![self.place(pid, sample.mode, sample.ip.unwrap())];
         let mut mode = sample.mode;
         let mut is_first = true;
@@ -461,7 +495,6 @@ fn by_filtered_tables(path: &Path, filter: &Filter) -> BTreeMap<Key, (u64, u64)>
     while let Some(entry) = reader.next().unwrap() {
         if let Record::Sample(sample) = &entry.record {
             let thread = sample.tid.and_then(|tid| oracle.threads.get(&tid));
-            let thread = thread.or_else(|| sample.pid.and_then(|pid| oracle.threads.get(&pid)));
             let comm = thread
                 .map_or_else(|| format!(":{}", sample.tid.unwrap()), |thread| thread.1.clone());
             let (task, comm) = (sample.pid.zip(sample.tid), comm.as_bytes());
@@ -555,7 +588,7 @@ fn filters_leave_the_same_in_all_ways() {
         ] {
             let expected = by_filtered_tables(&path, &filter);
             for apart in [APART, FLAT] {
-                let counting = Counting { apart, filter: filter.clone() };
+                let counting = Counting { apart, filter: filter.clone(), ..Counting::default() };
                 let mut reader = Reader::open(&path).unwrap();
                 let collected = Collected::in_order(&mut reader, counting.clone(), None).unwrap();
                 let one = finished(&reader, collected);

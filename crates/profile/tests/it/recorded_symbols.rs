@@ -3,7 +3,9 @@
 use pmuscope_abi::record::misc;
 use pmuscope_symbols::State;
 
-use pmuscope_testkit::plain_file::{PlainFile, attr, simpleperf_files};
+use pmuscope_testkit::plain_file::{
+    PlainFile, SymbolFile, attr, simpleperf_files, simpleperf_records,
+};
 
 const KERNEL: u64 = 0xffff_ff80_8800_0000;
 
@@ -29,20 +31,29 @@ fn functions(file: &PlainFile, module: &str) -> (Vec<String>, Option<State>) {
 
 #[test]
 fn functions_of_a_phone_have_the_names_that_simpleperf_kept() {
+    for in_records in [false, true] {
+        check_functions_of_a_phone(in_records);
+    }
+}
+
+/// Symbols are in a feature section, or in records, as they were in 2016.
+fn check_functions_of_a_phone(in_records: bool) {
     let mut file = PlainFile { attrs: vec![attr(0, 0)], ..PlainFile::default() };
     let library = "/system/lib64/libnot_here.so";
     file.map(true, 0, u64::MAX, 0, "[kernel.kallsyms]");
     file.map(false, 0x7000_0000, 0x10000, 0x2000, library);
     file.map(false, 0x9c9e_b7f0, 0x200, 0x3c78, "app.data_jit_app_cache:15480-17544");
     let compiled = "java.lang.Thread.sleep";
-    file.features = vec![(
-        128,
-        simpleperf_files(&[
-            ("[kernel.kallsyms]", 0, 0, &[(KERNEL + 0x100, 0x40, "gic_handle_irq")]),
-            (library, 2, 0x20000, &[(0x22100, 0x20, "_ZN3art1fEv"), (0x22200, 0x20, "g")]),
-            ("app.data_jit_app_cache:15480-17544", 2, 0, &[(0x9c9e_b7f0, 0x180, compiled)]),
-        ]),
-    )];
+    let symbols: [SymbolFile<'_>; 3] = [
+        ("[kernel.kallsyms]", 0, 0, &[(KERNEL + 0x100, 0x40, "gic_handle_irq")]),
+        (library, 2, 0x20000, &[(0x22200, 0x20, "g"), (0x22100, 0x20, "_ZN3art1fEv")]),
+        ("app.data_jit_app_cache:15480-17544", 2, 0, &[(0x9c9e_b7f0, 0x180, compiled)]),
+    ];
+    if in_records {
+        file.data.extend(simpleperf_records(&symbols));
+    } else {
+        file.features = vec![(128, simpleperf_files(&symbols))];
+    }
     for (mode, ip) in [
         (misc::KERNEL, KERNEL + 0x110),
         (misc::USER, 0x7000_0100),

@@ -11,7 +11,9 @@ use pmuscope_profile::{Filter, Options};
 use pmuscope_symbols::KernelIdentity;
 use tempfile::TempDir;
 
-use pmuscope_testkit::wait_file::{FUTEX, MAIN, MS, OTHER, PIPE, Recording, Step, What, steps};
+use pmuscope_testkit::wait_file::{
+    FUTEX, MAIN, MS, OTHER, PIPE, Recording, Step, Switches, What, steps,
+};
 
 fn read(path: &Path, filter: Filter) -> Waits {
     let (collected, reader) =
@@ -84,6 +86,53 @@ fn all_time_of_all_threads_adds_up() {
     assert_eq!([0, 1, 2, 3, 4].map(weight), [50 * MS, 5 * MS, 0, 12 * MS, 6 * MS]);
     let blocked = &waits.by_kind[0];
     assert_eq!((blocked.ns, blocked.queued_ns), (56 * MS, 6 * MS));
+}
+
+fn recording() -> Recording {
+    let names = vec![(100, 100, "main"), (100, 101, "other")];
+    Recording { steps: steps(), names, seconds: 0.1, has_wakings: true }
+}
+
+#[test]
+fn switches_are_the_same_by_tracepoint() {
+    let folder = TempDir::new().unwrap();
+    let of_form = |form| {
+        let path = folder.path().join("x.data");
+        recording().write_in_form(&path, form);
+        let waits = read(&path, Filter::default());
+        let all = WaitBy::ALL.map(|(_, by)| by);
+        (waits.rows(&all, 0), waits.wall, waits.threads, waits.has_stacks, waits.has_wakings)
+    };
+    let samples = of_form(Switches::Samples);
+    assert_eq!(samples.1.total_ns(), 200 * MS);
+    assert_eq!(of_form(Switches::Tracepoint), samples);
+    assert_eq!(of_form(Switches::TracepointAlone), samples);
+}
+
+#[test]
+fn a_thread_that_ends_has_no_time_after_its_end() {
+    let folder = TempDir::new().unwrap();
+    let of_form = |form| {
+        let path = folder.path().join("x.data");
+        let mut recording = recording();
+        recording.steps.extend([(80, OTHER, What::In), (90, OTHER, What::Ends)]);
+        recording.write_in_form(&path, form);
+        let waits = read(&path, Filter::default());
+        (waits.rows(&[WaitBy::Thread, WaitBy::Wait], 0), waits.wall, waits.broken)
+    };
+    let samples = of_form(Switches::Samples);
+    assert_eq!((samples.1.total_ns(), samples.1.unknown_ns), (190 * MS, 0));
+    assert_eq!(of_form(Switches::TracepointAlone), samples);
+}
+
+#[test]
+fn switches_of_some_threads_by_tracepoint_do_not_show_waits() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("x.data");
+    recording().write_in_form(&path, Switches::TracepointOfThreads);
+    let recording = RecordingFile::open(&path).unwrap();
+    let error = CollectedWaits::read(&recording, Filter::default(), None).unwrap_err();
+    assert!(matches!(error, WaitsError::NoReturns { .. }), "{error}");
 }
 
 #[test]

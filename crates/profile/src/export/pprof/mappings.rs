@@ -70,7 +70,7 @@ impl Mappings {
 
 /// The file that the commands are named after, else the one with the most samples.
 pub(super) fn program(source: &Source<'_>) -> Option<u32> {
-    let event = source.events.first()?;
+    let event = source.main_event()?;
     let is_file = |module: &u32| {
         source.modules.get(*module as usize).is_some_and(|module| module.kind == ModuleKind::File)
     };

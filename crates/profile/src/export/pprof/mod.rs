@@ -81,16 +81,18 @@ pub fn write(source: &Source<'_>, out: &mut dyn Write) -> io::Result<()> {
 /// Values of a sample: for each event its samples, and units of the event where they are known.
 fn value_types(source: &Source<'_>, strings: &mut Strings) -> Message {
     let mut types = Message::default();
-    let alone = source.events.len() == 1;
     let mut default = 0;
+    // go build -pgo looks for "samples/count", and takes no others.
+    let main = source.main_event().map(|event| event.index);
     for event in &source.events {
-        let count = if alone { "samples".into() } else { format!("{} samples", event.name) };
+        let is_main = main == Some(event.index);
+        let count = if is_main { "samples".into() } else { format!("{} samples", event.name) };
         let count = value_type(strings, &count, "count");
         types.message(profile::SAMPLE_TYPE, &count);
         if has_units(event) {
             let units = value_type(strings, &event.name, unit(event));
             types.message(profile::SAMPLE_TYPE, &units);
-            default = if default == 0 { strings.id(&event.name) } else { default };
+            default = if is_main || default == 0 { strings.id(&event.name) } else { default };
         }
     }
     if source.events.is_empty() {
@@ -106,7 +108,7 @@ fn add_about(source: &Source<'_>, strings: &mut Strings, last: &mut Message) {
     last.number(profile::TIME_NANOS, about.started_unix_ns.unwrap_or(0));
     let duration = about.duration_s.unwrap_or(0.0).max(0.0) * 1e9;
     last.number(profile::DURATION_NANOS, duration as u64);
-    if let Some(event) = source.events.first() {
+    if let Some(event) = source.main_event() {
         let period = value_type(strings, &event.name, unit(event));
         last.message(profile::PERIOD_TYPE, &period);
         last.number(profile::PERIOD, within(event.period.unwrap_or(0)));
