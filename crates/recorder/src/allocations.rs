@@ -126,13 +126,28 @@ impl AllocatorFiles {
         Ok(())
     }
 
-    /// The C library of a loader: musl's is the loader itself, glibc's is in the same folder.
+    /// The C library of a loader: musl's is the loader itself.
     fn add_loader(&mut self, loader: &Path) {
         self.add(loader);
-        if let Ok(real) = loader.canonicalize() {
-            self.add(&real.with_file_name("libc.so.6"));
+        if let Some(library) = glibc_of(loader, Path::new("/")) {
+            self.add(&library);
         }
     }
+}
+
+/// The C library that glibc's `loader` loads: in the folder of the file that the loader is a link to; else, as where the
+/// loader was copied without its folder, in the first of the folders below `root` that it searches by itself.
+fn glibc_of(loader: &Path, root: &Path) -> Option<PathBuf> {
+    const NAME: &str = "libc.so.6";
+    let near = loader.canonicalize().ok()?.with_file_name(NAME);
+    if near.is_file() || !loader.file_name()?.to_str()?.starts_with("ld-linux") {
+        return near.is_file().then_some(near);
+    }
+    let multiarch = format!("lib/{}-linux-gnu", std::env::consts::ARCH);
+    let folders = [&multiarch, "lib64", "lib"].map(|folder| root.join(folder));
+    let below_usr = [&multiarch, "lib64", "lib"].map(|folder| root.join("usr").join(folder));
+    let files = folders.iter().chain(&below_usr).map(|folder| folder.join(NAME));
+    files.into_iter().find(|file| file.is_file())
 }
 
 /// Events of allocations, which are there until this is dropped.
@@ -241,6 +256,30 @@ mod tests {
         }
         let places: BTreeSet<u64> = most.iter().map(|place| place.0).collect();
         assert_eq!(places.len(), most.len());
+    }
+
+    #[test]
+    fn the_c_library_is_found_where_only_files_without_links_are() {
+        let root = tempfile::tempdir().unwrap();
+        let multiarch = root.path().join(format!("lib/{}-linux-gnu", std::env::consts::ARCH));
+        let lib64 = root.path().join("lib64");
+        std::fs::create_dir_all(&multiarch).unwrap();
+        std::fs::create_dir_all(&lib64).unwrap();
+        let file = |path: PathBuf| {
+            std::fs::write(&path, "").unwrap();
+            path
+        };
+        let glibc = file(multiarch.join("libc.so.6"));
+        // A copy, as in a guest, where a distribution has a link.
+        let copied = file(lib64.join("ld-linux-x86-64.so.2"));
+        assert_eq!(glibc_of(&copied, root.path()), Some(glibc.clone()));
+        let real = file(multiarch.join("ld-linux-x86-64.so.2"));
+        let link = lib64.join("ld-linux-aarch64.so.1");
+        std::os::unix::fs::symlink(&real, &link).unwrap();
+        assert_eq!(glibc_of(&link, Path::new("/nonexistent")), Some(glibc));
+        let musl = file(lib64.join("ld-musl-x86_64.so.1"));
+        assert_eq!(glibc_of(&musl, root.path()), None);
+        assert_eq!(glibc_of(&lib64.join("absent"), root.path()), None);
     }
 
     #[test]

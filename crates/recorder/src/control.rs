@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use pmuscope_machine::Topology;
 
+use crate::keep::Keeper;
 use crate::output::Output;
 use crate::strobe::Watch;
 use crate::tally::IdIndex;
@@ -24,6 +25,8 @@ pub(crate) struct ControlState<'a> {
     pub(crate) topology: &'a Topology,
     /// Of a strobed recording.
     pub(crate) watch: Option<Arc<Watch>>,
+    /// Where files are kept.
+    pub(crate) keeper: Option<&'a Keeper>,
     index: Mutex<Arc<IdIndex>>,
     output: Mutex<Arc<Output>>,
     phase: AtomicU8,
@@ -37,10 +40,12 @@ impl<'a> ControlState<'a> {
         index: IdIndex,
         output: Arc<Output>,
         watch: Option<Arc<Watch>>,
+        keeper: Option<&'a Keeper>,
     ) -> Self {
         Self {
             topology,
             watch,
+            keeper,
             index: Mutex::new(Arc::new(index)),
             output: Mutex::new(output),
             phase: AtomicU8::new(0),

@@ -22,6 +22,7 @@ mod control;
 mod cpu_time;
 mod deadline;
 mod error;
+mod keep;
 mod mapped;
 mod metadata;
 mod notice;
@@ -59,3 +60,4 @@ pub use strobe::{
     ChosenEvents, CpuCheck, Disturb, Disturbance, Lacking, Left, StrobeCheck, StrobeTrial,
     choose_events, strobe_check,
 };
+pub use sys::local_time;

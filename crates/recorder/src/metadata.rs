@@ -198,14 +198,19 @@ pub(crate) fn missing_build_ids(
 mod tests {
     use super::*;
     use pmuscope_abi::Attr;
+    use pmuscope_symbols::Inode;
 
     #[test]
     fn a_path_that_stands_for_several_files_has_no_build_id() {
-        let mapped = |path: &str, inode| ((path.as_bytes().to_vec(), inode), 1);
+        let mapped = |path: &str, number| {
+            ((path.as_bytes().to_vec(), Inode { major: 8, minor: 1, number }), 1)
+        };
         let mappings: Unidentified =
             [mapped("/bin/xz", 7), mapped("/bin/a", 8), mapped("/bin/a", 9), mapped("/none", 3)]
                 .into();
-        let find = |file: MappedFile<'_>| (file.inode > 3).then(|| vec![file.inode as u8; 20]);
+        let find = |file: MappedFile<'_>| {
+            (file.inode.number > 3).then(|| vec![file.inode.number as u8; 20])
+        };
         let entries = missing_build_ids(&Machine::at("/nonexistent"), &mappings, &find);
         let [entry] = &entries[..] else { panic!("{entries:?}") };
         assert_eq!((&entry.path[..], &entry.build_id[..]), (&b"/bin/xz"[..], &[7; 20][..]));

@@ -68,7 +68,8 @@ pub struct RecordOptions {
     pub per_thread: bool,
     /// Let the kernel put build ids into mappings, and look up those it does not know.
     pub build_ids: bool,
-    /// Copy the files of observed processes that only another mount namespace has, for reports after that is gone.
+    /// Copy files of what is recorded that are not at their paths when the recording ends (containers, deleted and replaced
+    /// programs), for reports.
     pub keep_files: bool,
     /// The recorder's own command line, for the file.
     pub own_command_line: Vec<String>,

@@ -195,10 +195,11 @@ impl RingReader<'_, '_> {
         let slot = &mut report.slots[slot];
         // The clock before the reading: what the reading does not see was published later than this.
         let looked = monotonic_ns();
-        if slot.ring.waiting() > 0 {
+        let pending = slot.ring.pending();
+        // After the look: what is published after an earlier one would be read from where the reader happens to be.
+        if !pending.is_empty() {
             self.mover.approach(slot.ring.cpu(), |node| self.shared.is_busy(node));
         }
-        let pending = slot.ring.pending();
         let kept = match &self.shared.watch {
             None => None,
             Some(watch) => {
@@ -214,6 +215,9 @@ impl RingReader<'_, '_> {
             report.drains += 1;
             report.drains_on_node += u64::from(self.mover.is_on_node_of(slot.ring.cpu()));
             kept.iter().for_each(|run| tally.count(run, &index));
+            if let Some(keeper) = self.shared.keeper {
+                tally.code.drain(..).for_each(|file| keeper.mapped(file));
+            }
             slot.samples += tally.all_samples();
             slot.lost_in_records += tally.lost_in_records;
             slot.bytes += kept.iter().map(|run| run.len() as u64).sum::<u64>();

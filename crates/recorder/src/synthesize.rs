@@ -4,8 +4,11 @@
 //! They carry time 0 and id 0, as perf's own do, so that readers put them before everything else. The
 //! file's rounds begin only when all of them are written.
 
+use std::os::unix::ffi::OsStrExt as _;
+
 use pmuscope_abi::record::{RecordBuilder, kind, misc};
 use pmuscope_machine::{Machine, Mapping};
+use pmuscope_symbols::Inode;
 use rustc_hash::FxHashMap;
 
 use crate::mapped::{FindBuildId, MappedFile};
@@ -117,9 +120,15 @@ impl RecordWriter<'_> {
                 RecordBuilder::new(&mut self.out, kind::COMM, 0).u32(pid).u32(tid).name(comm);
             identification(record, pid, tid).finish();
         }
-        for mapping in self.machine.mappings(pid).unwrap_or_default() {
+        let mappings = self.machine.mappings(pid).unwrap_or_default();
+        let program = self.machine.root().join(format!("proc/{pid}/exe"));
+        // Kernel threads have none.
+        let program = std::fs::read_link(program).unwrap_or_default();
+        for (at, mapping) in mappings.iter().enumerate() {
+            let text = moved_text(&mappings, at, program.as_os_str().as_bytes());
+            text.iter().for_each(|text| self.mapping(pid, text));
             if mapping.executable || self.data_mappings && mapping.readable {
-                self.mapping(pid, &mapping);
+                self.mapping(pid, mapping);
             }
         }
         self.flush_if_large();
@@ -166,7 +175,9 @@ impl RecordWriter<'_> {
         self.build_ids
             .entry(key)
             .or_insert_with(|| {
-                let file = MappedFile { pid, inode: mapping.inode, path: &mapping.path };
+                let Mapping { major, minor, inode: number, .. } = *mapping;
+                let inode = Inode { major, minor, number };
+                let file = MappedFile { pid, inode, path: &mapping.path };
                 find(file).filter(|id| (1..=20).contains(&id.len()))
             })
             .clone()
@@ -182,6 +193,34 @@ impl RecordWriter<'_> {
         (self.append)(&self.out);
         self.out.clear();
     }
+}
+
+/// The text of a process's own program as it was before memory without a file took its place (programs copy their text to
+/// huge pages); the `at`th mapping is that memory.
+///
+/// ```text
+///  before   r-- program 0    r-x program 0x1000    r-- program 0x5000
+///  now      r-- program 0    r-x                   r-- program 0x5000
+/// ```
+/// `None` where the parts of the file around it are not as far from each other as in the file.
+fn moved_text(mappings: &[Mapping], at: usize, program: &[u8]) -> Option<Mapping> {
+    let is_memory = |mapping: &Mapping| mapping.inode == 0 && mapping.path.is_empty();
+    let here = mappings.get(at).filter(|here| is_memory(here) && here.executable)?;
+    let (before, after) = mappings.split_at(at);
+    let before = before.iter().rev().find(|mapping| !is_memory(mapping))?;
+    let after = after.iter().find(|mapping| !is_memory(mapping))?;
+    let is_program = |mapping: &Mapping| mapping.path == program;
+    let distance = |mapping: &Mapping| mapping.start.wrapping_sub(mapping.offset);
+    let is_gap = is_program(before) && is_program(after) && distance(before) == distance(after);
+    is_gap.then(|| Mapping {
+        start: here.start,
+        end: here.end,
+        offset: here.start.wrapping_sub(distance(before)),
+        readable: true,
+        writable: false,
+        executable: true,
+        ..before.clone()
+    })
 }
 
 /// Names as mmap records have them: memory without a file is `//anon`.
@@ -206,6 +245,39 @@ mod tests {
         let mut append = |bytes: &[u8]| out.extend_from_slice(bytes);
         synthesize(&Machine::host(), &me, false, find, &mut append);
         out
+    }
+
+    #[test]
+    fn memory_in_the_place_of_the_programs_text_follows_the_text() {
+        let mapping = |start, offset, path: &str, executable| Mapping {
+            start,
+            end: start + 0x1000,
+            offset,
+            readable: true,
+            writable: false,
+            executable,
+            shared: false,
+            major: 8,
+            minor: 1,
+            inode: if path.is_empty() { 0 } else { 7 },
+            path: path.into(),
+        };
+        let of = |offset_behind, path: &str| {
+            let mappings = [
+                mapping(0x1000, 0, "/bin/a", false),
+                mapping(0x2000, 0, "", true),
+                mapping(0x3000, 0, "", false),
+                mapping(0x4000, offset_behind, path, false),
+                mapping(0x5000, 0, "", true),
+            ];
+            let found = [0, 1, 2, 3, 4].map(|at| moved_text(&mappings, at, b"/bin/a"));
+            found.map(|text| text.map(|text| (text.start, text.end, text.offset, text.inode)))
+        };
+        assert_eq!(
+            of(0x3000, "/bin/a"),
+            [None, Some((0x2000, 0x3000, 0x1000, 7)), None, None, None]
+        );
+        assert_eq!((of(0x4000, "/bin/a"), of(0x3000, "/bin/b")), ([None; 5], [None; 5]));
     }
 
     #[test]

@@ -58,14 +58,35 @@ impl Drop for PageMemory {
     }
 }
 
-/// A point in time as `YYYYMMDDHHMMSSmmm` in the local time zone.
-pub(crate) fn local_timestamp(unix_ns: u64) -> String {
+/// A point in time in the local time zone, to the second.
+fn local_seconds(unix_ns: u64) -> libc::tm {
     // Without the name of its type, time_t, whose width musl is about to change.
     let seconds = (unix_ns / 1_000_000_000) as _;
     // SAFETY: all-zero bytes are a valid tm.
     let mut tm: libc::tm = unsafe { std::mem::zeroed() };
     // SAFETY: both pointers are valid for the duration of the call; on failure `tm` stays zero.
     unsafe { libc::localtime_r(&raw const seconds, &raw mut tm) };
+    tm
+}
+
+/// Wall-clock time as `YYYY-MM-DD HH:MM:SS` in the local time zone; `unix_ns` are nanoseconds since 1970.
+#[must_use]
+pub fn local_time(unix_ns: u64) -> String {
+    let tm = local_seconds(unix_ns);
+    format!(
+        "{:04}-{:02}-{:02} {:02}:{:02}:{:02}",
+        tm.tm_year + 1900,
+        tm.tm_mon + 1,
+        tm.tm_mday,
+        tm.tm_hour,
+        tm.tm_min,
+        tm.tm_sec
+    )
+}
+
+/// A point in time as `YYYYMMDDHHMMSSmmm` in the local time zone.
+pub(crate) fn local_timestamp(unix_ns: u64) -> String {
+    let tm = local_seconds(unix_ns);
     format!(
         "{:04}{:02}{:02}{:02}{:02}{:02}{:03}",
         tm.tm_year + 1900,

@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 use pmuscope_abi::record::{HEADER_SIZE, Header, kind, misc};
 use pmuscope_abi::{Attr, SampleType};
 use pmuscope_counters::Pending;
+use pmuscope_symbols::Inode;
 use rustc_hash::FxHashMap;
 
-use crate::mapped::MappedFile;
+use crate::keep::FileMapping;
+use crate::mapped::{MappedFile, code_in};
 
 /// Which event an id belongs to.
 #[derive(Debug, Default, Clone)]
@@ -19,6 +21,8 @@ pub(crate) struct IdIndex {
     /// Where the time of a sample stands from the start of its record; `None` where not all events have
     /// it there.
     time_at: Option<usize>,
+    /// Whether files with code are noted.
+    notes_files: bool,
 }
 
 impl IdIndex {
@@ -36,7 +40,13 @@ impl IdIndex {
         let mut times = attrs.iter().filter(|attr| attr.sample > 0).map(|attr| time_at(attr));
         let first = times.next().flatten();
         let time_at = first.filter(|_| times.all(|time| time == first));
-        Self { by_id: ids.into_iter().collect(), only, events: attrs.len(), time_at }
+        let by_id = ids.into_iter().collect();
+        Self { by_id, only, events: attrs.len(), time_at, notes_files: false }
+    }
+
+    /// The same; files with code are noted.
+    pub(crate) fn noting_files(self) -> Self {
+        Self { notes_files: true, ..self }
     }
 
     /// The same with further ids.
@@ -56,7 +66,7 @@ fn time_at(attr: &Attr) -> Option<usize> {
 
 /// Paths and inodes of mapped files, each with a process that has it: as many as there are files, however
 /// often and how long they are mapped.
-pub(crate) type Unidentified = BTreeMap<(Vec<u8>, u64), u32>;
+pub(crate) type Unidentified = BTreeMap<(Vec<u8>, Inode), u32>;
 
 /// What passed by.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -77,6 +87,8 @@ pub(crate) struct RecordTally {
     pub(crate) broken_bytes: u64,
     /// Files whose build id the kernel did not give.
     pub(crate) without_build_id: Unidentified,
+    /// Mappings of files with code, if they are noted; whoever counts takes them away.
+    pub(crate) code: Vec<FileMapping>,
 }
 
 impl RecordTally {
@@ -116,16 +128,25 @@ impl RecordTally {
             kind::SAMPLE => self.count_sample(&view, at, index),
             kind::LOST => self.lost_in_records += view.word(at + 16).unwrap_or(0),
             kind::THROTTLE => self.count_throttle(&view, at, index),
-            kind::MMAP2 if header.misc & misc::MMAP_BUILD_ID == 0 => {
-                let record = view.copy(at, usize::from(header.size));
-                if let Some(file) = MappedFile::of_record(&record) {
-                    self.without_build_id.insert((file.path.to_vec(), file.inode), file.pid);
-                }
-            }
+            kind::MMAP2 => self.see_mapping(&view, at, header, index),
             _ => {}
         });
         self.bytes += end as u64;
         self.broken_bytes += (view.len() - end) as u64;
+    }
+
+    fn see_mapping(&mut self, view: &RingView<'_>, at: usize, header: Header, index: &IdIndex) {
+        let is_identified = header.misc & misc::MMAP_BUILD_ID != 0;
+        if is_identified && !index.notes_files {
+            return;
+        }
+        let record = view.copy(at, usize::from(header.size));
+        if index.notes_files {
+            self.code.extend(code_in(&record, header.misc));
+        }
+        if let Some(file) = MappedFile::of_record(&record).filter(|_| !is_identified) {
+            self.without_build_id.insert((file.path.to_vec(), file.inode), file.pid);
+        }
     }
 
     fn count_sample(&mut self, view: &RingView<'_>, at: usize, index: &IdIndex) {
@@ -249,12 +270,39 @@ mod tests {
         let whole = count(&bytes, &[], &index);
         assert_eq!((whole.samples.as_slice(), whole.foreign), (&[1, 2][..], 1));
         assert_eq!((whole.lost_in_records, whole.throttled.as_slice()), (7, &[0, 1][..]));
-        assert_eq!(whole.without_build_id, [((b"/bin/xz".to_vec(), 77), 5)].into());
+        let inode = Inode { major: 0, minor: 0, number: 77 };
+        assert_eq!(whole.without_build_id, [((b"/bin/xz".to_vec(), inode), 5)].into());
         assert_eq!(whole.sample_time, Some((40, 70)));
         for seam in (0..bytes.len()).step_by(8) {
             let (first, second) = bytes.split_at(seam);
             assert_eq!(count(first, second, &index), whole, "seam at {seam}");
         }
+    }
+
+    #[test]
+    fn files_with_code_are_noted_if_that_is_asked_for() {
+        let mut records = Vec::new();
+        let mut mapped = |bits: u16, protection: u32, flags: u32, path: &str| {
+            let record = RecordBuilder::new(&mut records, kind::MMAP2, 2 | bits);
+            let record = record.u32(5).u32(5).bytes(&[0; 24]).u8(4).u8(0).u16(0).u32(9);
+            let record = record.u64(77).u64(0).u32(protection).u32(flags);
+            record.text(path).finish();
+        };
+        mapped(0, 5, 2, "/bin/xz");
+        mapped(misc::MMAP_BUILD_ID, 5, 2, "/bin/ls");
+        mapped(0, 5, 1, "/memfd:code");
+        mapped(0, 1, 2, "/etc/passwd");
+        mapped(0, 5, 2, "//anon");
+        let index = IdIndex::default();
+        let noted = |index: &IdIndex| count(&records, &[], index).code;
+        assert_eq!(noted(&index), []);
+        let inode = Inode { major: 4, minor: 9, number: 77 };
+        let file =
+            FileMapping { pid: 5, path: "/bin/xz".into(), build_id: None, inode: Some(inode) };
+        let id = Some(vec![9, 0, 0, 0]);
+        let with_id =
+            FileMapping { path: "/bin/ls".into(), build_id: id, inode: None, ..file.clone() };
+        assert_eq!(noted(&index.noting_files()), [file, with_id]);
     }
 
     #[test]

@@ -57,6 +57,7 @@ use crate::compress::Compressor;
 use crate::control::ControlState;
 use crate::cpu_time::CpuTime;
 use crate::error::RecorderError;
+use crate::keep::Keeper;
 use crate::mapped::{FindBuildId, MappedFile};
 use crate::metadata;
 use crate::options::{Affinity, RecordOptions, Switch};
@@ -141,6 +142,8 @@ struct Session<'a> {
     phases: Option<Phases>,
     /// What makes samples beside the kernel.
     source: Option<Sourced<'a>>,
+    /// Keeps files of what is recorded.
+    keeper: Option<Keeper>,
     /// When sampling was turned on for the first time, if not by the command's exec.
     enabled: OnceLock<ClockReading>,
 }
@@ -187,7 +190,8 @@ impl Session<'_> {
             }
         };
         let watch = self.strobe().map(|strobe| strobe.watch());
-        let shared = ControlState::new(self.topology, self.index(), output.clone(), watch);
+        let keeper = self.keeper.as_ref();
+        let shared = ControlState::new(self.topology, self.index(), output.clone(), watch, keeper);
         let mut files = Files {
             bell: &bell,
             rings: looked_at,
@@ -257,7 +261,8 @@ impl Session<'_> {
         let attrs = self.requests().iter().map(|request| &request.attr);
         let opened = self.set.events().iter().map(|event| (event.id, event.event));
         let sourced = self.source.iter().flat_map(Sourced::ids);
-        IdIndex::new(opened.chain(sourced), attrs)
+        let index = IdIndex::new(opened.chain(sourced), attrs);
+        if self.keeper.is_some() { index.noting_files() } else { index }
     }
 
     /// From enabling to disabling the events. `act` does what is due meanwhile.
@@ -324,11 +329,14 @@ impl Session<'_> {
             Target::Threads(tids) if !again => Processes::These(self.processes_of(tids)),
             _ => Processes::All,
         };
-        // Before the first sample, so that copies do not disturb; not of all that runs on the machine.
-        let keeps = self.options.keep_files && !again && self.options.is_by_number();
-        let find = |file: MappedFile<'_>| match keeps {
-            true => file.build_id_and_copy(),
-            false => file.build_id(),
+        let keeper = self.keeper.as_ref().filter(|_| !again);
+        let find = |file: MappedFile<'_>| {
+            let id = file.build_id();
+            if let Some(keeper) = keeper {
+                let all = !self.options.is_by_number();
+                keeper.found(file.to_keep(id.as_deref()), all);
+            }
+            id
         };
         let find = self.options.build_ids.then_some(&find as FindBuildId<'_>);
         let data = self.options.wants_data_mappings();

@@ -13,6 +13,7 @@ use super::threads::open_without_a_gap;
 use super::{Session, Signals, budget, rate};
 use crate::attributes::{self, KernelFeatures};
 use crate::error::RecorderError;
+use crate::keep::Keeper;
 use crate::options::{RecordOptions, RingChoice};
 use crate::sampling_cost::{self, Effort, SamplingCost};
 use crate::source::Source;
@@ -100,7 +101,9 @@ impl<'a> Opening<'a> {
         let phases = strobing
             .map(|strobing| strobing.into_strobe(&set, scope, cgroup, options.clockid))
             .transpose()?;
+        let keeps = options.keep_files && options.build_ids && !options.overwrite;
         Ok(Session {
+            keeper: keeps.then(|| Keeper::new(&options.target)).flatten(),
             options,
             kernel,
             machine,

@@ -25,6 +25,7 @@ use pmuscope_machine::Target;
 use crate::attributes::{self, LEFT_TO_FIRST};
 use crate::cpu_time::CpuTime;
 use crate::error::RecorderError;
+use crate::keep::Keeper;
 use crate::mapped::MappedFile;
 use crate::metadata;
 use crate::notice::Notice;
@@ -461,7 +462,8 @@ impl Session<'_> {
         features.sample_time = tally.sample_time;
         features.compression =
             self.compression((info.cost.ring_bytes / info.cost.bytes.max(1)) as u32);
-        features.info = Some(info.to_json());
+        let kept_files = self.keeper.as_ref().map(Keeper::copies).unwrap_or_default();
+        features.info = Some(RecordingInfo { kept_files, ..info.clone() }.to_json());
         let events = self.file_events();
         let closed = output.close(|offset, size| closing(&events, &features, offset, size));
         closed.err().map(|error| {
@@ -539,32 +541,45 @@ fn throttling(tally: &RecordTally) -> Option<Notice> {
     })
 }
 
-/// Time of a clock that has no samples.
+/// Counts of an event without samples.
 fn unsampled(event: &EventInfo, is_of_cpus: bool) -> Option<Notice> {
-    let clock = event.unsampled()?;
-    let what = format!(
-        "{}: the kernel counted {:.3} s, but samples cover {:.3} s",
-        event.name, clock.counted_s, clock.sampled_s
-    );
-    Some(match is_of_cpus {
-        true => Notice {
-            what,
-            cause: Some(
-                "An idle CPU may have no timer ticks, and a virtual machine misses ticks while the \
-                 host does not run it",
-            ),
-            advice: None,
-        },
-        false => Notice {
-            what,
-            cause: Some(
-                "A per-task software timer takes no sample in tasks shorter than its period, and a \
-                 virtual machine misses ticks while the host does not run it",
-            ),
-            advice: Some("--own-cgroup for a command, -a, or a higher rate (-F)"),
-        },
-    })
+    let found = event.unsampled()?;
+    let (counted, sampled) = found.seconds();
+    let what = match event.is_clock() {
+        true => format!(
+            "{}: the kernel counted {counted:.3} s, but samples cover {sampled:.3} s",
+            event.name
+        ),
+        false => format!(
+            "{}: {} are due by the total count, but {} there",
+            event.name,
+            number::counted(found.due, "sample"),
+            match found.sampled {
+                1 => "1 is".to_owned(),
+                sampled => format!("{} are", number::count(sampled)),
+            }
+        ),
+    };
+    let (cause, advice) = match (event.is_clock(), is_of_cpus) {
+        (true, true) => (
+            "An idle CPU may have no timer ticks, and a virtual machine misses ticks while the host does not run it",
+            None,
+        ),
+        (true, false) => (
+            "A per-task software timer takes no sample in tasks shorter than its period, and a virtual machine misses \
+             ticks while the host does not run it",
+            Some("--own-cgroup for a command, -a, or a higher rate (-F)"),
+        ),
+        (false, true) => (LATE_OVERFLOWS, Some("a longer period (-c)")),
+        (false, false) => (
+            "Counts per task have no sample in tasks shorter than the period, and an emulated PMU reports overflows late",
+            Some("--own-cgroup for a command, -a, or a longer period (-c)"),
+        ),
+    };
+    Some(Notice { what, cause: Some(cause), advice })
 }
+
+const LATE_OVERFLOWS: &str = "The PMU reports overflows late, as emulated ones do at timer ticks: several periods are one sample";
 
 fn origin_text(origin: Origin) -> &'static str {
     match origin {
