@@ -39,7 +39,7 @@ impl NeighborsView {
         self.all = counts.left().1;
         let Some(event) = counts.event() else { return };
         let is_it = |site: &CallSite| *site == self.site;
-        let Some(found) = neighbors(counts.seen(), event.index, &is_it) else { return };
+        let Some(found) = neighbors(&counts.chains(), event.index, &is_it) else { return };
         let Neighbors { total, callers, callees } = found;
         self.lines.extend(callers.into_iter().map(Line::Caller));
         self.list.at = self.lines.len();

@@ -1,5 +1,6 @@
 //! What was read, and the part of it that the filters leave.
 
+use std::borrow::Cow;
 use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
@@ -105,13 +106,10 @@ impl RecentTables {
 impl SeenCounts {
     pub(crate) fn new(profile: Profile, nodes: BTreeMap<u32, u32>) -> Self {
         let sites = CallSites::of(&profile.aggregate);
-        // The event with most samples: others are often there for their records.
-        let most = profile
-            .events
-            .iter()
-            .enumerate()
-            .max_by_key(|(at, event)| (event.samples, std::cmp::Reverse(*at)));
-        let event = most.map_or(0, |(at, _)| at);
+        // Others are often there for their records.
+        let main = profile.aggregate.main_event(profile.events.iter().map(|event| event.index));
+        let is_main = |event: &EventProfile| Some(event.index) == main;
+        let event = profile.events.iter().position(is_main).unwrap_or(0);
         let time = profile.aggregate.timeline;
         let left = left(&profile);
         Self {
@@ -155,6 +153,12 @@ impl SeenCounts {
     /// What is left.
     pub(crate) fn seen(&self) -> &Aggregate {
         &self.profile.aggregate
+    }
+
+    /// Counts of the samples left by the filters, in stacks that are callchains as recorded.
+    pub(crate) fn chains(&self) -> Cow<'_, Aggregate> {
+        let seen = self.seen();
+        seen.by_chain().map_or(Cow::Borrowed(seen), Cow::Owned)
     }
 
     /// Time of all that was read.

@@ -69,7 +69,7 @@ impl TreeView {
     pub(crate) fn count(&mut self, counts: &SeenCounts) {
         let chosen = self.lines.get(self.list.at).map(|line| line.path.clone());
         let Some(event) = counts.event() else { return };
-        let seen = counts.seen();
+        let seen = counts.chains();
         let cells = seen.of_event(event.index).iter();
         let own =
             cells.map(|cell| (cell.stack, Sums { samples: cell.samples, weight: cell.weight }));

@@ -21,7 +21,7 @@ impl MadeSample {
     fn new() -> Self {
         let module = |kind, path: &str, symbols| {
             let build_id = (kind == ModuleKind::File).then(|| BuildId::new(&[0xab; 20]).unwrap());
-            ModuleSummary { kind, path: path.into(), build_id, symbols }
+            ModuleSummary { kind, path: path.into(), build_id, mapped: None, symbols }
         };
         Self {
             counts: Aggregate {

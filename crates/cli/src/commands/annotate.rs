@@ -218,6 +218,13 @@ fn unknown(profile: &Profile, asked: &str, all: &[Sampled]) -> String {
         );
     }
     let name = |one: &Sampled| &*counts.functions[one.function as usize].name;
+    if all.is_empty() {
+        return format!(
+            "no sampled function is named {}: no sample of this recording has a function's name. Try: pmuscope \
+             report --modules, which shows why",
+            escape(asked)
+        );
+    }
     let mut near: Vec<(f64, &Sampled)> = all
         .iter()
         .map(|one| (similarity(asked, name(one)), one))

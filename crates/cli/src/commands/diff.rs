@@ -213,16 +213,17 @@ fn has_stacks(format: Format) -> bool {
     matches!(format, Format::Html | Format::Svg | Format::Folded)
 }
 
-/// Writes the comparison in its form; folded stacks are of its first event.
+/// Writes the comparison in its form; folded stacks are of its main event.
 fn show(view: &DiffView<'_>, form: &Form, exit: &Exit) -> anyhow::Result<()> {
-    match (form.format, view.events.first()) {
+    match (form.format, view.main_event()) {
         (Format::Svg, _) => form.print(&view.picture().unwrap_or_default()),
         (Format::Folded, Some(event)) => {
             // Lines have no room for it.
             for kept in view.recordings.into_iter().flatten().filter_map(kept_text) {
                 say!("note: {kept}");
             }
-            let [before, after] = view.recordings.map(|side| sources(side, &event.name));
+            let [before, after] =
+                view.recordings.map(|side| sources(side, (&event.name, event.occurrence)));
             form.output.write(form.format.kind(), |out| {
                 folded::write_sides([&before, &after], folded::Options::default(), out)
             })

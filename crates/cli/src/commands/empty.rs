@@ -130,8 +130,12 @@ fn there_is(name: &str, all: &Profile) -> String {
 fn read(recording: &RecordingFile, filter: Filter) -> anyhow::Result<Profile> {
     let mut reader = recording.reader()?;
     let apart = GroupBy { chains: false, tasks: TasksBy::Thread, cpus: true };
-    let collected =
-        Collected::read(&mut reader, Counting { apart, filter }, available_threads(), None)?;
+    let collected = Collected::read(
+        &mut reader,
+        Counting { apart, filter, ..Counting::default() },
+        available_threads(),
+        None,
+    )?;
     let options = Options::COUNTS;
     // Nobody asks for names of functions.
     Ok(collected.profile(&reader, &KernelIdentity::default(), options, &mut |_| Vec::new())?)

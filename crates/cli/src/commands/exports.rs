@@ -5,9 +5,10 @@ use std::io::{self, Write};
 use pmuscope_console::output::Format;
 use pmuscope_profile::export::{ExportedEvent, Source, firefox, folded, pprof};
 use pmuscope_profile::{Annotation, Detail, GroupBy, TasksBy};
+use pmuscope_report::number::counted;
 use pmuscope_report::{
-    Flame, FlameLimits, PageLimits, RowLimits, Separator, Summary, flame_svg, functions_delimited,
-    html_page,
+    Flame, FlameLimits, PageLimits, RowLimits, Separator, Summary, escape_lines, flame_svg,
+    functions_delimited, html_page,
 };
 
 use crate::version::COMMIT;
@@ -33,6 +34,20 @@ pub(super) fn detail(format: Format) -> Detail {
     }
 }
 
+/// Which event a format shows that has room for one, and what it leaves out; `None` of others, and where there is one only.
+pub(super) fn left_out(format: Format, source: &Source<'_>) -> Option<String> {
+    let main = source.main_event().filter(|_| matches!(format, Format::Folded | Format::Svg))?;
+    let others = source.events.iter().filter(|event| event.index != main.index);
+    let named = |event: &ExportedEvent| {
+        format!("{} ({})", escape_lines(&event.name), counted(event.samples, "sample"))
+    };
+    let others: Vec<String> = others.map(named).collect();
+    let (main, text) = (named(main), others.join(", "));
+    (!others.is_empty()).then(|| {
+        format!("note: the stacks are of {main}. Without {text}: select with --event NAME")
+    })
+}
+
 /// Writes a format that is made of counts.
 ///
 /// # Errors
@@ -48,13 +63,13 @@ pub(super) fn write(
     match format {
         Format::Csv => table(source, cut, Separator::Comma, out),
         Format::Tsv => table(source, cut, Separator::Tab, out),
-        Format::Folded => match source.events.first() {
+        Format::Folded => match source.main_event() {
             Some(event) => folded::write(source, event, folded::Options::default(), out),
             None => Ok(()),
         },
         Format::Svg => {
             // A picture of nothing, where there is no event.
-            let event = source.events.first().cloned().unwrap_or_default();
+            let event = source.main_event().cloned().unwrap_or_default();
             out.write_all(picture(source, &event, summary, cut).as_bytes())
         }
         Format::Html => {

@@ -91,7 +91,7 @@ pub(super) fn load(
     let collected = {
         let unwinder = symbolizer.unwinder();
         let unwinding = Unwinding { unwinder: &unwinder, running: &running };
-        let counting = Counting { apart, filter };
+        let counting = Counting { apart, filter, code_by_time: true };
         Collected::read(&mut reader, counting, available_threads(), Some(unwinding))?
     };
     if let Some(shown) = &shown {

@@ -255,7 +255,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         }
     };
     let needs_lines = args.annotate.is_asked() || view.as_ref().is_some_and(View::needs_lines);
-    let inlined = needs_lines || !args.load.no_inline && !args.modules;
+    // With --modules too: it says which files of split debug information are missing, and finds what earlier reports kept.
+    let inlined = needs_lines || !args.load.no_inline;
     // Wrong flags are told before a large file is read.
     let recording = args.load.symbols.open(&path)?;
     let mut symbolizer = args.load.symbols.symbolizer(inlined, &recording)?;
@@ -273,6 +274,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         form.output.write(format.kind(), |out| {
             exports::write(format, &source, &summary, limits, &code, out)
         })?;
+        if let Some(left_out) = exports::left_out(format, &source) {
+            say!("{left_out}");
+        }
         return opened.map_or(Ok(exit), |page| show(&page, exit));
     }
     if let Some(view) = view {

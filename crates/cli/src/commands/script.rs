@@ -16,7 +16,8 @@ use pmuscope_profile::{
 use pmuscope_report::number::{agree, counted};
 
 use pmuscope_report::script::{
-    Fields, Form, RecordClass, ScriptOptions, ScriptWriter, dump_entry, dump_event, dump_head,
+    Field, Fields, Form, RecordClass, ScriptOptions, ScriptWriter, dump_entry, dump_event,
+    dump_head,
 };
 use pmuscope_report::{escape, order_note};
 use pmuscope_symbols::Symbolizer;
@@ -26,7 +27,7 @@ use crate::commands::filter::FilterArgs;
 use crate::commands::input::InputArgs;
 use crate::commands::progress::Shown;
 use crate::commands::symbols::SymbolArgs;
-use pmuscope_console::exit::Exit;
+use pmuscope_console::exit::{Exit, bad_input};
 use pmuscope_console::output::{Format, Formats, Output, OutputArgs};
 
 /// Flags of `pmuscope script`.
@@ -169,6 +170,9 @@ fn list(
     if reader.events().iter().any(|event| event.attr.event_type == event_type::TRACEPOINT) {
         fields = fields.with_trace();
     }
+    if fields.has(Field::Tod) && reader.metadata().clock.is_none() {
+        return Err(without_clock_data(path));
+    }
     let options = ScriptOptions { form, fields, nanoseconds: args.ns };
     let symbolizer = args.symbols.symbolizer(options.fields.want_symbols(), &recording)?;
     let (of_stacks, running) =
@@ -202,6 +206,15 @@ fn names(
         }
         spaces.resolve(places, metadata, &running, &mut |requests| symbolizer.resolve_all(requests))
     }
+}
+
+fn without_clock_data(path: &Path) -> anyhow::Error {
+    let path = path.display().to_string();
+    bad_input(format!(
+        "tod: {} has no clock data, so its time stamps have no time of day. Try: perf record -k CLOCK_MONOTONIC, or \
+         pmuscope record",
+        escape(&path)
+    ))
 }
 
 fn without_parquet() -> anyhow::Error {
@@ -262,7 +275,7 @@ fn passes(entry: &RawEntry<'_>, filter: &Filter, present: &mut AddressSpaces) ->
         Some(record) => present.take(record),
         None => {}
     }
-    let comm = task.map_or(NO_COMM, |(pid, tid)| present.comm(pid, tid));
+    let comm = task.map_or(NO_COMM, |(_, tid)| present.comm(tid));
     filter.passes(&Facts { task, comm: &comm, cpu, time: entry.time, event })
 }
 
@@ -288,7 +301,7 @@ fn end(path: &Path, state: FileState, tally: &Tally) -> Exit {
         (tally.malformed, "record", ["is", "are"], "too short"),
         (late, "record", ["came"; 2], "too late to be put in order"),
         (
-            tally.unknown_kinds.values().sum(),
+            tally.of_unknown_kind(),
             "record",
             ["is", "are"],
             "of a kind that this version does not know",
@@ -305,6 +318,11 @@ fn end(path: &Path, state: FileState, tally: &Tally) -> Exit {
         FileState::Closed if tally.stopped.is_none() && !has_nothing => return Exit::Done,
         FileState::Closed => {}
         FileState::NotClosed => say!("warning: {file}: the recording was not closed"),
+        FileState::Truncated { has, should } if state.is_corrupt() => {
+            say!(
+                "warning: {file}: corrupt: the header says that the file has {should} bytes; it has {has}"
+            );
+        }
         FileState::Truncated { has, should } => {
             say!("warning: {file}: {has} bytes are there of {should}; the rest is cut off");
         }

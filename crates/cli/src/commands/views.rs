@@ -316,7 +316,7 @@ impl View {
         format: Format,
     ) -> anyhow::Result<ViewReport<'a>> {
         if let Self::Peek(name) = self {
-            let counts = &profile.aggregate;
+            let counts = profile.chains();
             let is_there = |event: &EventProfile| {
                 neighbors(counts, event.index, &is_called(counts, name)).is_some()
             };
@@ -387,7 +387,7 @@ impl ViewReport<'_> {
     /// The view of one event, the `at`th; `None` where it has nothing of it.
     fn event_text(&self, at: usize, style: &Style) -> Option<String> {
         let (profile, limits) = (self.profile, self.limits);
-        let (counts, index) = (&profile.aggregate, profile.events[at].index);
+        let (counts, index) = (profile.chains(), profile.events[at].index);
         Some(match self.view {
             View::Rows(_) => {
                 let event = &self.events[at];

@@ -150,6 +150,50 @@ fn every_export_has_the_same_callers() {
     }
 }
 
+/// A precise event: the CPU noted `leaf`, and the interrupt came when the program was in the kernel.
+#[test]
+fn a_precise_address_counts_for_self_alone() {
+    skip_unless!(need_c_compiler());
+    let scratch = Scratch::new();
+    program(&scratch, &FUNCTIONS);
+    let sample_type = SampleType::IP | SampleType::TID | SampleType::TIME | SampleType::CALLCHAIN;
+    let attr = Attr {
+        event_type: event_type::HARDWARE,
+        sample: 4000,
+        sample_type,
+        precise_ip: 2,
+        ..Attr::default()
+    };
+    let attr = Attr { flags: AttrFlags::SAMPLE_ID_ALL, ..attr };
+    let events = [FileEvent { attr, name: "cycles:pp".into(), ids: vec![1] }];
+    let task = u64::from(crate::crafted::PID) << 32 | u64::from(crate::crafted::PID);
+    let mut data = Vec::new();
+    begin(&mut data, &[task, 1]);
+    let callers = [at(MIDDLE, 0x20), at(OUTER, 0x30)];
+    let in_kernel = [&[KERNEL, IN_KERNEL, USER, at(INNER, 0x10)][..], &callers].concat();
+    let in_program = [&[USER, at(LEAF, 0x20)][..], &callers].concat();
+    for (time, chain) in [(2000, &in_kernel), (3000, &in_kernel), (4000, &in_program)] {
+        let front = [at(LEAF, 0x20), task, time, chain.len() as u64];
+        sample(&mut data, false, &[&front[..], chain].concat());
+    }
+    write(&scratch.path("lbr.data"), &events, &data);
+    let json = report(&scratch, &["--by", "function", "--json"]);
+    let json: Value = serde_json::from_str(&json.stdout).unwrap();
+    let rows = json["events"][0]["rows"].as_array().unwrap();
+    let own = |row: &&Value| row["samples"].as_u64() > Some(0);
+    let sampled: Vec<_> = rows.iter().filter(own).map(|row| &row["function"]).collect();
+    assert_eq!(sampled, ["leaf"]);
+    report(&scratch, &["-o", "a.folded"]);
+    let folded = fs::read_to_string(scratch.path("a.folded")).unwrap();
+    let stacks =
+        ["crafted;outer;middle;inner;[[kernel.kallsyms]] 2", "crafted;outer;middle;leaf 1"];
+    assert_eq!(folded.lines().collect::<Vec<_>>(), stacks);
+    let tree = report(&scratch, &["--call-tree"]);
+    assert_eq!(tree.stdout.matches(" leaf [").count(), 1, "{tree}");
+    let callees = report(&scratch, &["--peek", "inner"]);
+    assert!(!callees.stdout.contains("leaf"), "{callees}");
+}
+
 /// `function` of each line of a callchain, the innermost first, by sample.
 fn chains(text: &str) -> Vec<Vec<String>> {
     let mut chains: Vec<Vec<String>> = Vec::new();

@@ -210,7 +210,8 @@ fn full_a_page_shows_what_changed_in_a_flame_graph_and_a_table() {
         let top = "const flame = document.querySelector('.flame').getBoundingClientRect();
             return [flame.top, document.documentElement.scrollWidth - document.documentElement.clientWidth]";
         let place = browser.run(top);
-        assert!(place[0].as_f64().unwrap() < 750.0 && place[1] == 0, "{place}");
+        // Below four warnings: the recorder's count, and stacks of one function, on either side.
+        assert!(place[0].as_f64().unwrap() < 900.0 && place[1] == 0, "{place}");
         // As wide as after: what is gone is not there, what is more says by how much.
         assert_eq!(shown_box(browser, "branches"), None);
         let chase = shown_box(browser, "chase").unwrap();

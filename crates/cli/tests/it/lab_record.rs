@@ -74,11 +74,24 @@ fn full_asynchronous_buffers_lie_on_the_rings_node() {
     skip_unless!(need_full());
     skip_unless!(need_guests("x86_64", "6.1"));
     let scratch = Scratch::new();
+    // Buffers have pages once their node's rings were read: a slow guest takes its time.
     let script = "#!/bin/sh
-pmuscope record -a -e cpu-clock -F 2000 --aio -- pmuscope workload stencil --size 64 --seconds 4 &
-sleep 3
-cat /proc/$!/numa_maps >numa_maps
+pmuscope record -a -e cpu-clock -F 2000 --aio -- pmuscope workload stencil --size 64 --seconds 600 &
+has_pages() {
+    while read -r _ policy rest; do
+        case \"$policy $rest\" in *bind:$1*N$1=*) return 0 ;; esac
+    done <numa_maps
+    return 1
+}
+for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+    sleep 3
+    cat /proc/$!/numa_maps >numa_maps
+    has_pages 0 && has_pages 1 && has_pages 2 && has_pages 3 && break
+done
+kill $!
 wait $!
+# As the signal ends programs.
+[ $? = 143 ]
 ";
     write_script(&scratch, "watch", script);
     let files = ["--file", "watch", "--file", "/bin/sleep", "--file", "/bin/cat"];
@@ -113,18 +126,19 @@ fn full_a_recording_outlives_a_cpu_that_goes_and_comes() {
     skip_unless!(need_full());
     skip_unless!(need_guests("x86_64", "6.1"));
     let scratch = Scratch::new();
+    // The recording's own command, so that it has begun however slow the guest is.
     let script = "#!/bin/sh
-pmuscope record -a -e cpu-clock -F 1000 -- pmuscope workload stencil --size 64 --seconds 4 &
-sleep 2
+pmuscope workload stencil --size 64 --seconds 4 &
+sleep 1
 echo 0 >/sys/devices/system/cpu/cpu2/online
 sleep 1
 echo 1 >/sys/devices/system/cpu/cpu2/online
 wait $!
 ";
     write_script(&scratch, "unplug", script);
-    let guest = ["run", "--cpus", "4", "--file", "unplug", "--file", "/bin/sleep", "--"];
-    let args = guest.iter().chain(&["workload", "command", "--", "./unplug"]);
-    lab(&scratch, args).exits(0);
+    let guest = ["run", "--cpus", "4", "--file", "unplug", "--file", "/bin/sleep"];
+    let record = ["--", "record", "-a", "-e", "cpu-clock", "-F", "1000", "--", "./unplug"];
+    lab(&scratch, guest.iter().chain(&record)).exits(0);
     let info = Recording::at(scratch.path("pmuscope.data")).info();
     assert!(info.samples() > 100 && info.complete, "{info:?}");
     let others = info.rings.iter().filter(|ring| ring.cpu != Some(2));

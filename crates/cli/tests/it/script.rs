@@ -4,6 +4,12 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
+use pmuscope_abi::record::{RecordBuilder, kind};
+use pmuscope_abi::{Attr, AttrFlags, SampleType, event_type};
+use pmuscope_perfdata::ClockData;
+use pmuscope_perfdata::writer::{Features, FileEvent};
+
+use crate::crafted::{self, PID};
 use crate::harness::{Outcome, Scratch, need_perf, skip_unless};
 use crate::recording::{busy, need_root_clock, rate};
 
@@ -173,6 +179,50 @@ fn what_is_wrong_with_the_arguments_is_told() {
     wrong(&["--json", "--csv"]).exits(2);
     wrong(&[]).exits(2).complains("no recording here");
     wrong(&["-i", "none"]).exits(2).complains("cannot open none");
+}
+
+/// A sample of a cgroup with a path and one of a cgroup without, at 5 and 6 µs.
+fn write_cgroups(scratch: &Scratch, clock: Option<ClockData>) {
+    let fields = SampleType::IDENTIFIER | SampleType::IP | SampleType::TID | SampleType::TIME;
+    let attr = Attr {
+        event_type: event_type::SOFTWARE,
+        sample: 1_000,
+        sample_type: fields | SampleType::CGROUP,
+        flags: AttrFlags::SAMPLE_ID_ALL,
+        ..Attr::default()
+    };
+    let event = FileEvent { attr, name: "cpu-clock".into(), ids: vec![1] };
+    let task = u64::from(PID) << 32 | u64::from(PID);
+    let mut data = Vec::new();
+    crafted::begin(&mut data, &[task, 1, 1]);
+    let cgroup = RecordBuilder::new(&mut data, kind::CGROUP, 0).u64(77).name(b"/a.slice/\x1bb");
+    cgroup.u64(task).u64(2).u64(1).finish();
+    for (cgroup, time) in [(77, 5_000), (78, 6_000)] {
+        crafted::sample(&mut data, false, &[1, crafted::at(0, 4), task, time, cgroup]);
+    }
+    let features = Features { clock, ..Features::default() };
+    crafted::write_with(&scratch.path("x.data"), &[event], &data, &features);
+}
+
+#[test]
+fn cgroups_have_paths_and_time_stamps_a_time_of_day() {
+    let scratch = Scratch::new();
+    let script =
+        |args: &[&str]| scratch.pmuscope([&["script", "-i", "x.data", "-F"], args].concat());
+    write_cgroups(&scratch, None);
+    script(&["comm,cgroup"]).exits(0).prints(" /a.slice/\\x1bb\n").prints(" unknown\n");
+    let rows = script(&["cgroup,cgroup_path", "--json"]);
+    rows.exits(0).prints("\"cgroup\":77,\"cgroup_path\":\"/a.slice/\\u001bb\"");
+    script(&["tod"])
+        .exits(2)
+        .complains("no clock data")
+        .complains("perf record -k CLOCK_MONOTONIC");
+    let clock = ClockData { clockid: 1, wall_ns: 1_700_000_000_000_000_000, clock_ns: 0 };
+    write_cgroups(&scratch, Some(clock));
+    let day = script(&["tod,time"]);
+    day.exits(0).prints("2023-11-1").prints(":20.000005     0.000005:");
+    script(&["tod", "--ns"]).exits(0).prints(":20.000005000 ");
+    script(&["tod", "--csv"]).exits(0).prints("tod\n1700000000000005000\n");
 }
 
 #[test]

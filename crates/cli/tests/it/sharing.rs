@@ -421,6 +421,8 @@ fn names_at(found: &Value, line: usize, by: &str, between: &str) -> Vec<String> 
 fn fields_of_variables_have_their_names() {
     let scratch = Scratch::new();
     std::fs::write(scratch.path("x.c"), COUNTERS).unwrap();
+    let program = example(Pmu::Pebs);
+    let mut last = None;
     for (flag, base) in [("-no-pie", 0), ("-pie", 0x5555_5555_4000)] {
         let build = format!("cc -g -O1 {flag} -o x x.c");
         if scratch.run("sh", ["-c", &build]).code() != 0 {
@@ -429,8 +431,8 @@ fn fields_of_variables_have_their_names() {
         let Some(memory) = mappings(&scratch, &scratch.path("x"), base) else {
             return eprintln!("skipped: no readelf and nm");
         };
-        let program = example(Pmu::Pebs);
         program.run().write_in(&program, &scratch.path("x.data"), &memory);
+        last = Some(memory);
         let found = json(&scratch, &[]);
         let of = |line: usize| names_at(&found, line, "object", "");
         assert_eq!(of(0), ["8 counters.line0.total"], "{flag}");
@@ -443,6 +445,7 @@ fn fields_of_variables_have_their_names() {
     }
     // Without debug information a row is an offset.
     scratch.run("strip", ["--strip-debug", "x"]).exits(0);
+    program.run().write_in(&program, &scratch.path("x.data"), &last.unwrap());
     let text = scratch.pmuscope(["report", "x.data", "--by", "field"]);
     text.exits(0).prints("counters+100040");
 }

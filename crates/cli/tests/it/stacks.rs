@@ -3,6 +3,9 @@
 use std::collections::BTreeMap;
 use std::fs;
 
+use pmuscope_machine::{Machine, UprobeDefinition, UprobeEvents, UprobePlace};
+use pmuscope_symbols::function_offsets;
+
 use crate::harness::{
     Outcome, Scratch, need_libc_symbols, need_perf, need_perf_that_reads, need_program, skip_unless,
 };
@@ -277,4 +280,85 @@ fn frames_are_those_that_perf_finds() {
         let report = scratch.pmuscope(["report", "--call-tree", "-i", file]);
         report.exits(0).prints("start_thread");
     }
+}
+
+/// A coroutine on a stack of its own, whose outermost return address makecontext(3) has put there.
+const COROUTINE: &str = "
+#include <stdlib.h>
+#include <time.h>
+#include <ucontext.h>
+static ucontext_t outside, inside;
+static volatile long sum;
+__attribute__((noinline)) void work(void) { for (int i = 0; i < 300000; i++) sum += i; }
+__attribute__((noinline)) void coroutine(void) { for (;;) { work(); swapcontext(&inside, &outside); } }
+int main(int n, char **args) {
+    getcontext(&inside);
+    inside.uc_stack.ss_sp = malloc(65536);
+    inside.uc_stack.ss_size = 65536;
+    inside.uc_link = &outside;
+    makecontext(&inside, coroutine, 0);
+    for (clock_t end = clock() + CLOCKS_PER_SEC / 2; clock() < end;) swapcontext(&outside, &inside);
+}
+";
+
+/// Recorded and unwound stacks of the program `name`, built from `source`, as JSON.
+fn unwound(scratch: &Scratch, name: &str, source: &str, events: &[&str]) -> serde_json::Value {
+    let file = format!("{name}.c");
+    fs::write(scratch.path(&file), source).unwrap();
+    scratch.run("cc", ["-O1", "-fomit-frame-pointer", "-w", "-o", name, &file]).exits(0);
+    let own = ["record", "-e", "cpu-clock", "--call-graph", "dwarf", "-o", "x.data"];
+    let program = format!("./{name}");
+    scratch.pmuscope([&own[..], events, &["--", &program]].concat()).exits(0);
+    let report = scratch.pmuscope(["report", "-i", "x.data", "--json"]);
+    serde_json::from_str(&report.exits(0).stdout).unwrap()
+}
+
+#[test]
+fn stacks_of_coroutines_are_complete() {
+    skip_unless!(need_root_clock());
+    skip_unless!(need_program("cc", "--version"));
+    let scratch = Scratch::new();
+    let report = unwound(&scratch, "coroutine", COROUTINE, &[]);
+    let share = report["recording"]["stacks"]["complete_share"].as_f64().unwrap();
+    assert!(share > 0.98, "{share}");
+}
+
+/// A function that a return probe is on, with the time in what it calls.
+const PROBED: &str = "
+#include <time.h>
+static volatile long sum;
+__attribute__((noinline)) void work(void) { for (int i = 0; i < 300000; i++) sum += i; }
+__attribute__((noinline)) void probed(void) { work(); sum++; }
+__attribute__((noinline)) void caller(void) { probed(); sum++; }
+int main(void) { for (clock_t end = clock() + CLOCKS_PER_SEC / 2; clock() < end;) caller(); }
+";
+
+#[test]
+fn stacks_that_a_return_probe_cuts_name_it() {
+    skip_unless!(need_root_clock());
+    skip_unless!(need_program("cc", "--version"));
+    let scratch = Scratch::new();
+    let machine = Machine::host();
+    fs::write(scratch.path("probed.c"), PROBED).unwrap();
+    scratch.run("cc", ["-O1", "-fomit-frame-pointer", "-w", "-o", "probed", "probed.c"]).exits(0);
+    let program = scratch.path("probed");
+    let offset = function_offsets(&program, &["probed"]).unwrap()[0].unwrap();
+    let place = UprobePlace { file: program, offset, arguments: String::new() };
+    let definition = UprobeDefinition { name: "probed", at_return: true, places: vec![place] };
+    let probe = UprobeEvents::define(&machine, &[definition]).unwrap();
+    let event = format!("pmuscope_{}:probed", std::process::id());
+    let own = ["record", "--call-graph", "dwarf", "-o", "x.data", "-e", "cpu-clock", "-e", &event];
+    scratch.pmuscope([&own[..], &["--", "./probed"]].concat()).exits(0);
+    drop(probe);
+    let report = scratch.pmuscope(["report", "-i", "x.data"]).exits(0).stdout.clone();
+    assert!(report.contains("return probe") && !report.contains("unwind-tables"), "{report}");
+    // At the return itself the address is the true one.
+    let at_return =
+        scratch.pmuscope(["report", "-i", "x.data", "-o", "x.folded", "--event", &event]);
+    at_return.exits(0);
+    let folded = fs::read_to_string(scratch.path("x.folded")).unwrap();
+    assert!(
+        !folded.is_empty() && folded.lines().all(|line| line.contains("main;caller")),
+        "{folded}"
+    );
 }

@@ -162,7 +162,7 @@ fn who_looks_at_samples_is_told_of_the_waits() {
     skip_unless!(need_root_clock());
     let waits = Waits::recorded(&[]);
     let report = waits.scratch.pmuscope(["report", "-i", "x.data"]);
-    report.exits(0).prints("waits and wakeups").prints("see --by wait");
+    report.exits(0).prints("shows where threads wait").prints("see --by wait");
 }
 
 #[test]

@@ -10,7 +10,7 @@ mod text;
 use crate::report::Report;
 use crate::{Paint, Style};
 use pmuscope_profile::Profile;
-use pmuscope_profile::diff::EventDiff;
+use pmuscope_profile::diff::{EventDiff, occurrences};
 use serde::Serialize;
 
 pub(crate) use apart::apart;
@@ -33,10 +33,29 @@ pub struct DiffView<'a> {
 }
 
 impl DiffView<'_> {
-    /// The flame graph of the first event as an SVG file, as wide as the side after; `None` without an event.
+    /// The event of formats with room for one: the main one of the first recording, if both sides have it.
+    #[must_use]
+    pub fn main_event(&self) -> Option<&EventDiff> {
+        let main = self.recordings[0].first().and_then(|profile| {
+            let sampled = profile.events.iter().filter(|event| event.samples > 0);
+            let main = profile.aggregate.main_event(sampled.map(|event| event.index))?;
+            let names = profile.events.iter().map(|event| &*event.name);
+            let mut events = profile.events.iter().zip(occurrences(names));
+            events.find(|(event, _)| event.index == main)
+        });
+        let found = main.and_then(|(main, occurrence)| {
+            let is_main =
+                |event: &&EventDiff| event.name == main.name && event.occurrence == occurrence;
+            self.events.iter().find(is_main)
+        });
+        found.or_else(|| self.events.first())
+    }
+
+    /// The flame graph of the [main event](Self::main_event) as an SVG file, as wide as the side after; `None` without an
+    /// event.
     #[must_use]
     pub fn picture(&self) -> Option<String> {
-        self.events.first().map(|event| page::picture(self, event))
+        self.main_event().map(|event| page::picture(self, event))
     }
 
     /// Seconds between the sides where one was recorded after the other.

@@ -68,7 +68,8 @@ fn event_parts(view: &DiffView<'_>, event: &EventDiff, at: usize, limits: PageLi
 
 /// The call trees of both sides.
 fn sides(view: &DiffView<'_>, event: &EventDiff) -> FlameSides {
-    let [before, after] = view.recordings.map(|side| sources(side, &event.name));
+    let [before, after] =
+        view.recordings.map(|side| sources(side, (&event.name, event.occurrence)));
     FlameSides::new([&before, &after])
 }
 

@@ -121,6 +121,7 @@ pub(super) mod tests {
         let side = || SideTotal { runs: 1, samples: 10_000, total: estimate(10.0, None) };
         EventDiff {
             name: "cpu-clock".into(),
+            occurrence: 0,
             unit: TotalUnit::Seconds,
             sides: [side(), side()],
             rows,

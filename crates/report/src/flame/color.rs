@@ -109,6 +109,7 @@ mod tests {
             kind,
             path: path.to_owned(),
             build_id: None,
+            mapped: None,
             symbols: pmuscope_symbols::State::Found,
         };
         let mut modules: Vec<_> =

@@ -4,8 +4,8 @@ use pmuscope_profile::SymbolState;
 use serde::Serialize;
 
 use crate::number::{count, counted};
+use crate::recording::causes::SymbolAdvice;
 use crate::recording::push_wrapped;
-use crate::recording::symbols::{key, words};
 use crate::report::Report;
 use crate::sheet::{Field, Separator, Sheet};
 use crate::{Paint, Style, escape};
@@ -97,11 +97,12 @@ impl SymbolizeView<'_> {
                 .head("build id")
                 .shown_as(move |row| short(row).into())
                 .rigid(),
-            Field::text("symbols", |row: &Row| Some(words(&row.state)))
+            Field::text("symbols", |row: &Row| Some(SymbolAdvice::of_file(&row.state).words))
                 .for_people()
                 .painted(is_bad)
                 .rigid(),
-            Field::text("state", |row: &Row| Some(key(&row.state))).for_programs(),
+            Field::text("state", |row: &Row| Some(SymbolAdvice::of_file(&row.state).key))
+                .for_programs(),
             Field::text("file", |row: &Row| row.file.as_deref()).head("from").wanted(24),
             Field::text("reason", SymbolizedModule::reason).for_programs(),
             Field::text("module", |row: &Row| Some(&*row.module)).head("DSO").wanted(24),

@@ -7,6 +7,7 @@ use super::{dot, number_cell, share_cell};
 use crate::flame::ModuleHues;
 use crate::markup::{Markup, html};
 use crate::number::percent;
+use crate::recording::causes::SymbolAdvice;
 use crate::recording::symbols;
 
 pub(super) fn part(
@@ -40,7 +41,7 @@ pub(super) fn part(
 fn module_row(source: &Source<'_>, hues: &ModuleHues, row: &ModuleShare) -> Markup {
     let Some(module) = source.modules.get(row.module) else { return Markup::default() };
     let state = symbols::effective(module, row);
-    let advice = symbols::advice(&state, module.kind);
+    let SymbolAdvice { words, advice, .. } = SymbolAdvice::of(&state, module, source.modules);
     let id = module.build_id.as_ref().map(ToString::to_string);
     let named = if row.samples > 0 { row.named as f64 / row.samples as f64 } else { 0.0 };
     html! {
@@ -50,7 +51,7 @@ fn module_row(source: &Source<'_>, hues: &ModuleHues, row: &ModuleShare) -> Mark
             td class="num" data-v=(format!("{named:.4}")) { (percent(named, 0)) }
             td { (dot(&hues.module(row.module as u32))) (module.path) }
             td class=[advice.is_some().then_some("warn")] {
-                (symbols::words(&state))
+                (words)
                 @if let Some(advice) = &advice { br; small { (advice) } }
             }
             td class="mono dim" { (id.as_deref().map_or("-", symbols::short)) }

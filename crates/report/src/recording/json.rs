@@ -7,11 +7,11 @@ use pmuscope_profile::{
 };
 use serde::{Serialize, Serializer};
 
+use super::causes::{SymbolAdvice, advice_on_cut};
 use super::head::Head;
 use super::losses::{self, CpuLoss};
 use super::notes::{Note, Taken, notes_on};
-use super::stacks::advice;
-use super::{RowLimits, machine_size, symbols};
+use super::{RowLimits, machine_size};
 use crate::sheet::Sheet;
 use crate::views::Functions;
 
@@ -41,7 +41,9 @@ impl<'a> RecordingReport<'a> {
                 .iter()
                 .map(|one| RecordedEvent::new(profile, one, limits))
                 .collect(),
-            modules: hit_modules(profile).map(ModuleOut::new).collect(),
+            modules: hit_modules(profile)
+                .map(|module| ModuleOut::new(module, &profile.modules))
+                .collect(),
             notes: NoteOut::all(profile, Taken::Recorded),
         }
     }
@@ -111,6 +113,7 @@ struct Stacks<'a> {
     complete: Count,
     /// 0 to 1.
     complete_share: Option<f64>,
+    by_frame_pointer: Count,
     #[serde(skip_serializing_if = "Option::is_none")]
     why: Option<&'static str>,
     copy_bytes: Option<u32>,
@@ -134,12 +137,13 @@ impl<'a> Stacks<'a> {
             module: cut.module.map(|at| &*profile.modules[at].path),
             stacks: Count(cut.stacks),
             share: cut.stacks as f64 / total as f64,
-            advice: advice(cut.reason, stacks.copy_size),
+            advice: advice_on_cut(cut.reason, stacks.copy_size),
         };
         Self {
             unwound: Count(total),
             complete: Count(stacks.complete),
             complete_share: share,
+            by_frame_pointer: Count(stacks.by_frame_pointer),
             why: share.is_none().then_some("no sample met a program"),
             copy_bytes: stacks.copy_size,
             cut: stacks.cut.iter().map(row).collect(),
@@ -234,12 +238,13 @@ struct ModuleOut<'a> {
 }
 
 impl<'a> ModuleOut<'a> {
-    fn new(module: &'a ModuleSummary) -> Self {
+    fn new(module: &'a ModuleSummary, modules: &[ModuleSummary]) -> Self {
+        let SymbolAdvice { key, advice, .. } = SymbolAdvice::of(&module.symbols, module, modules);
         Self {
             module: &module.path,
             build_id: module.build_id.as_ref().map(ToString::to_string),
-            symbols: symbols::key(&module.symbols),
-            advice: symbols::advice(&module.symbols, module.kind),
+            symbols: key,
+            advice,
         }
     }
 }

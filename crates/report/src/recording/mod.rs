@@ -1,5 +1,6 @@
 //! A recording's profile as text and as JSON.
 
+pub(crate) mod causes;
 mod head;
 mod json;
 mod losses;

@@ -1,6 +1,6 @@
 //! What changes the reading of a profile: what happened, why it matters, what to type.
 
-use pmuscope_perfdata::info::{EventInfo, UnsampledClock};
+use pmuscope_perfdata::info::{EventInfo, RecordingInfo, UnsampledCount};
 use pmuscope_perfdata::reader::{Tally, memory_limit, order_limit};
 use pmuscope_profile::{EventProfile, FileState, LongPhases, LostSource, Profile, SymbolState};
 use pmuscope_stats::MIN_BLOCKS;
@@ -69,13 +69,18 @@ pub(crate) fn notes_on(profile: &Profile, taken: Taken) -> Vec<Note> {
     ];
     let rest = [
         throttled(profile),
+        timer_floor(profile),
         order_note(&profile.tally),
         strays(profile),
         others(profile),
         other_data(profile),
         stacks::note(profile),
+        stacks::cut_chains_note(profile),
         waits(profile),
+        other_namespaces(profile),
         unnamed(profile, taken),
+        stale_map(profile),
+        unproven(profile, taken),
         unmapped(profile, taken),
         overloads(profile),
         intervals(profile, taken),
@@ -93,7 +98,7 @@ pub(crate) fn notes_on(profile: &Profile, taken: Taken) -> Vec<Note> {
 pub(crate) fn notes_on_file(profile: &Profile) -> Vec<Note> {
     let warnings = [cut_off(profile), stopped(profile), unwritten(profile)];
     let warnings = warnings.into_iter().flatten().map(|text| Note { warning: true, text });
-    let rest = [order_note(&profile.tally), strays(profile)];
+    let rest = [order_note(&profile.tally), strays(profile), other_namespaces(profile)];
     warnings.chain(rest.into_iter().flatten().map(|text| Note { warning: false, text })).collect()
 }
 
@@ -120,6 +125,12 @@ fn cut_off(profile: &Profile) -> Option<String> {
              those it last reported."
                 .into(),
         ),
+        FileState::Truncated { has, should } if profile.state.is_corrupt() => Some(format!(
+            "corrupt: the header says that the file has {} bytes; it has {}. All records that can be read are in this \
+             report.",
+            count(should),
+            count(has)
+        )),
         FileState::Truncated { has, should } => Some(format!(
             "the file is truncated: it has {} of {} bytes. Samples after the cut are missing; copy it again.",
             count(has),
@@ -197,32 +208,54 @@ fn loss(profile: &Profile, taken: Taken) -> Option<String> {
     Some(format!("{at_least}{share} of all records were lost. {reason}. {advice}."))
 }
 
-/// Time that a clock counted and did not sample.
+/// Counts of an event without samples.
 fn unsampled(profile: &Profile) -> Option<String> {
     // What was sampled and could not be written is told as that.
     let info = profile.info().filter(|info| info.unwritten.is_none())?;
-    let clocks = info.events.iter().filter_map(EventInfo::unsampled);
-    let most = clocks.max_by(|a, b| share_unsampled(a).total_cmp(&share_unsampled(b)))?;
-    if info.is_of_cpus() {
-        return Some(format!(
-            "{} of CPU time has no samples: tickless idle, or a hypervisor ran something else ({:.3} of {:.3} s \
-             sampled).",
-            percent(share_unsampled(&most), 1),
-            most.sampled_s,
-            most.counted_s
-        ));
-    }
-    Some(format!(
-        "{} of the time has no samples ({:.3} of {:.3} s sampled): a per-task timer misses tasks shorter than its \
-         period. Try: record --own-cgroup -- CMD, or record -a.",
-        percent(share_unsampled(&most), 1),
-        most.sampled_s,
-        most.counted_s
-    ))
+    let found = info.events.iter().filter_map(|event| Some((event, event.unsampled()?)));
+    let (event, most) = found.max_by(|a, b| a.1.share().total_cmp(&b.1.share()))?;
+    Some(match event.is_clock() {
+        true => unsampled_time(&most, info.is_of_cpus()),
+        false => unsampled_counts(event, &most, info),
+    })
 }
 
-fn share_unsampled(clock: &UnsampledClock) -> f64 {
-    1.0 - clock.sampled_s / clock.counted_s
+fn unsampled_time(most: &UnsampledCount, is_of_cpus: bool) -> String {
+    let share = percent(most.share(), 1);
+    let (counted, sampled) = most.seconds();
+    match is_of_cpus {
+        true => format!(
+            "{share} of CPU time has no samples: tickless idle, or a hypervisor ran something else ({sampled:.3} of \
+             {counted:.3} s sampled)."
+        ),
+        false => format!(
+            "{share} of the time has no samples ({sampled:.3} of {counted:.3} s sampled): a per-task timer misses \
+             tasks shorter than its period. Try: record --own-cgroup -- CMD, or record -a."
+        ),
+    }
+}
+
+fn unsampled_counts(event: &EventInfo, most: &UnsampledCount, info: &RecordingInfo) -> String {
+    let why = match (&info.machine.emulator, info.is_of_cpus()) {
+        (Some(_), _) => {
+            "an emulated PMU reports an overflow late, so that several periods are one sample. Raise the period (-c), or \
+             record on hardware."
+        }
+        (None, true) => {
+            "a PMU that reports overflows late, or a hypervisor that holds them back. Raise the period (-c)."
+        }
+        (None, false) => {
+            "counts per task have no sample in tasks shorter than the period. Try: record --own-cgroup -- CMD, or \
+             record -a."
+        }
+    };
+    format!(
+        "{} of {} has no samples ({} of {} samples that are due): {why}",
+        percent(most.share(), 1),
+        crate::escape(&event.name),
+        count(most.sampled),
+        count(most.due)
+    )
 }
 
 fn throttled(profile: &Profile) -> Option<String> {
@@ -231,6 +264,27 @@ fn throttled(profile: &Profile) -> Option<String> {
             "the kernel throttled sampling {}: the busiest moments are under-represented. Lower the frequency (-F), \
              or raise kernel.perf_event_max_sample_rate.",
             counted(profile.throttled, "time")
+        )
+    })
+}
+
+/// Shortest period of the kernel's timers, nanoseconds (`perf_swevent_start_hrtimer` in kernel/events/core.c).
+const TIMER_FLOOR_NS: u64 = 10_000;
+
+/// Timers with a shorter period than the kernel has: pmuscope refuses them, others record them.
+fn timer_floor(profile: &Profile) -> Option<String> {
+    let timers = profile.events.iter().filter(|event| event.is_software_clock());
+    let periods = timers.filter_map(|event| {
+        let of_frequency = event.frequency.map(|frequency| 1_000_000_000 / frequency.max(1));
+        Some((&event.name, event.fixed_period.or(of_frequency)?))
+    });
+    let (name, period) = periods.min_by_key(|&(_, period)| period)?;
+    (period < TIMER_FLOOR_NS).then(|| {
+        format!(
+            "{} was recorded with a period of {} ns, but the kernel's timer has 10,000 ns at least: each sample stands for \
+             more time than it says. Shares are right.",
+            crate::escape(name),
+            count(period)
         )
     })
 }
@@ -284,7 +338,7 @@ fn strays(profile: &Profile) -> Option<String> {
         }
     };
     let be = ["is", "are"];
-    let unknown = tally.unknown_kinds.values().sum();
+    let unknown = tally.of_unknown_kind();
     part(tally.samples_of_no_event, "sample", ["belongs", "belong"], "to no event in the file");
     part(tally.malformed, "record", be, "too short");
     part(late_otherwise(tally), "record", ["came"; 2], "too late to be put in order");
@@ -296,6 +350,16 @@ fn strays(profile: &Profile) -> Option<String> {
         "left out for lack of memory (mappings or names; for more: PMUSCOPE_MEMORY=4G)",
     );
     (!parts.is_empty()).then(|| format!("not in this report: {}.", parts.join(", ")))
+}
+
+/// A recorder in a container gets samples of the whole machine, and one id for all tasks outside.
+fn other_namespaces(profile: &Profile) -> Option<String> {
+    profile.has_other_pid_namespaces.then(|| {
+        "process 0 stands for all tasks of other PID namespaces and for the idle task: the recorder ran in a container, \
+         where the kernel gives these tasks no ids. Their programs have no names here. Record on the host, or in a \
+         container with the host's PID namespace."
+            .into()
+    })
 }
 
 /// Windows are of those that were asked for; samples are of all, as they were taken.
@@ -321,18 +385,55 @@ fn other_data(profile: &Profile) -> Option<String> {
 fn waits(profile: &Profile) -> Option<String> {
     profile
         .tells_waits
-        .then(|| "the recording also has waits and wakeups: see --by wait.".to_owned())
+        .then(|| "the recording also shows where threads wait: see --by wait.".to_owned())
 }
 
 fn unnamed(profile: &Profile, taken: Taken) -> Option<String> {
-    let (share, modules) =
-        largest(profile, |state| !matches!(state, SymbolState::Found | SymbolState::NotMapped))?;
+    let (share, modules) = largest(profile, |state| {
+        use SymbolState as State;
+        !matches!(
+            state,
+            State::Found | State::Unproven(_) | State::SplitMissing(_) | State::NotMapped
+        )
+    })?;
     let advice = taken.either(
         "--modules shows why and what to do",
         "pmuscope record -a -- sleep 2, then pmuscope report --modules, shows why and what to do",
     );
     let (share, modules) = (percent(share, 1), counted(modules, "DSO"));
     Some(format!("{share} of the samples have no function name, in {modules}: {advice}."))
+}
+
+fn stale_map(profile: &Profile) -> Option<String> {
+    let stale = profile.modules.iter().find_map(|module| match &module.symbols {
+        SymbolState::StalePerfMap(path) => Some(path.to_string_lossy()),
+        _ => None,
+    })?;
+    Some(format!(
+        "{} was not used: it is older than the process, so another process of the same id wrote it.",
+        crate::escape(&stale)
+    ))
+}
+
+fn unproven(profile: &Profile, taken: Taken) -> Option<String> {
+    let of_event = |event: &EventProfile| {
+        let rows = event.modules.iter().filter(|row| {
+            let state = symbols::effective(&profile.modules[row.module], row);
+            matches!(state, SymbolState::Unproven(_))
+        });
+        rows.fold((0.0, 0), |(share, modules), row| (share + row.share, modules + 1))
+    };
+    let shares = profile.events.iter().map(of_event);
+    let (share, modules) = shares.max_by(|a, b| a.0.total_cmp(&b.0))?;
+    let advice =
+        taken.either("--modules shows which and why", "names may be those of another build");
+    (share > MUCH_UNNAMED).then(|| {
+        format!(
+            "{} of the samples have names of {} that cannot be proven to be the recorded files: {advice}.",
+            percent(share, 1),
+            counted(modules, "file")
+        )
+    })
 }
 
 fn unmapped(profile: &Profile, taken: Taken) -> Option<String> {

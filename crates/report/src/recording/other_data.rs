@@ -11,8 +11,8 @@ pub fn other_data_text(holds: OtherData, file: &str) -> String {
     let file = crate::escape(file);
     match holds {
         OtherData::Counts => format!(
-            "{file} holds counts of perf stat record, no samples. Try: perf stat report -i {file}; for samples: \
-             pmuscope record -- CMD"
+            "{file} holds counts of perf stat record, which pmuscope does not read, and no samples. Try: pmuscope stat \
+             -- CMD to count again; for samples: pmuscope record -- CMD"
         ),
         OtherData::Trace(size) => format!(
             "{file} holds a hardware trace ({} of AUX data), which pmuscope does not decode, and no samples. Try: \
@@ -26,7 +26,8 @@ pub fn other_data_text(holds: OtherData, file: &str) -> String {
 pub(super) fn other_data_note(holds: OtherData) -> String {
     match holds {
         OtherData::Counts => {
-            "the counts of perf stat record in this file are not shown: perf stat report.".into()
+            "the counts of perf stat record in this file are not shown: pmuscope stat counts again."
+                .into()
         }
         OtherData::Trace(size) => format!(
             "the hardware trace in this file ({} of AUX data) is not decoded, so its events have no samples here: \

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use pmuscope_profile::{CutReason, CutStacks, ModuleKind, ModuleSummary, Profile, StackSummary};
 
+use super::causes::advice_on_cut;
 use crate::escape;
 use crate::number::{count, percent};
 
@@ -11,8 +12,26 @@ use crate::number::{count, percent};
 const MANY_CUT: f64 = 0.01;
 /// Call chains that lead nowhere beyond this share are worth a sentence.
 const MANY_LOST: f64 = 0.05;
-/// The largest copy the kernel makes, bytes: a record has less than 64 KiB.
-const LARGEST_COPY: u32 = 65_528;
+/// Beginnings of the names of functions that nothing of the program calls, besides `main`.
+const OUTERMOST: [&str; 9] = [
+    "_start",
+    "__start_context",
+    "runtime.goexit",
+    "__libc_start",
+    "start_thread",
+    "__clone",
+    "clone",
+    "thread_start",
+    "ret_from_fork",
+];
+
+/// Whether nothing of the program calls a function of this name: also `program::main` and `main.main`.
+fn is_outermost(name: &str) -> bool {
+    let is_main = name
+        .strip_prefix("main")
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '(']));
+    is_main || name.ends_with("::main") || OUTERMOST.iter().any(|start| name.starts_with(start))
+}
 /// Modules that a reason names.
 const MOST_NAMED: usize = 2;
 
@@ -29,6 +48,10 @@ pub(super) fn line(profile: &Profile, stacks: &StackSummary) -> Option<String> {
             format!("{share} {}{of}", reason.words())
         })
         .collect();
+    if stacks.by_frame_pointer > 0 {
+        let share = percent(stacks.by_frame_pointer as f64 / stacks.total() as f64, 2);
+        line.push_str(&format!(" \u{b7} {share} by frame pointer in generated code"));
+    }
     if !reasons.is_empty() {
         line.push_str(&format!(" \u{b7} incomplete: {}", reasons.join(", ")));
     }
@@ -71,61 +94,70 @@ pub(super) fn note(profile: &Profile) -> Option<String> {
         percent(share, 1),
         reason.words()
     );
-    Some(match advice(reason, stacks.copy_size) {
+    Some(match advice_on_cut(reason, stacks.copy_size) {
         Some(advice) => format!("{what} {advice}"),
         None => what,
     })
 }
 
-/// What to do where call chains by frame pointer lead to where no code is; `None` where they do not, or are not
-/// by frame pointer. Most programs of distributions keep none, and the register holds anything.
+/// Reasons that recorded callchains are cut, where stacks were not unwound.
+pub(super) fn cut_chains_note(profile: &Profile) -> Option<String> {
+    let is_cut =
+        |module: &ModuleSummary| module.kind == ModuleKind::Other && module.path == "[cut]";
+    let module = profile.modules.iter().position(is_cut).filter(|_| profile.stacks.is_none())?;
+    let share = profile.aggregate.called_through(module as u32);
+    if share < MANY_CUT {
+        return None;
+    }
+    let reasons = [CutReason::ChainLimit, CutReason::NotRecorded];
+    let reasons = reasons.into_iter().filter(|reason| profile.is_cut_by(*reason, module));
+    let (words, advice): (Vec<&str>, Vec<String>) =
+        reasons.filter_map(|reason| Some((reason.words(), advice_on_cut(reason, None)?))).unzip();
+    Some(format!(
+        "{} of the call stacks are incomplete ({}): outer callers are missing, shown as [cut: \u{2026}]. {}",
+        percent(share, 1),
+        words.join(", "),
+        advice.join(" ")
+    ))
+}
+
+/// What to do where call chains by frame pointer lead to where no code is, or nowhere; `None` where they do not, or are
+/// not by frame pointer. Most programs of distributions keep none, and the register holds anything.
 pub(super) fn chains_note(profile: &Profile) -> Option<String> {
     let unknown =
         |module: &ModuleSummary| module.kind == ModuleKind::Other && module.path == "[unknown]";
-    let module = profile.modules.iter().position(unknown).filter(|_| profile.stacks.is_none())?;
-    let share = profile.aggregate.called_through(module as u32);
+    let by_pointer = Some(profile).filter(|profile| profile.stacks.is_none())?;
+    let module = by_pointer.modules.iter().position(unknown);
+    let misled =
+        module.map_or(0.0, |module| profile.aggregate.misled_through(module as u32, is_outermost));
+    let is_program = |module: u32| {
+        profile.modules.get(module as usize).is_some_and(|module| module.kind == ModuleKind::File)
+    };
+    let alone = profile.aggregate.without_caller(is_program, is_outermost);
+    let (share, what) = match misled >= alone {
+        true => (misled, "lead through addresses without code"),
+        false => (alone, "have a single function of the program"),
+    };
     (share > MANY_LOST).then(|| {
         format!(
-            "{} of the call stacks lead through addresses without code: programs built without frame pointers, so \
-             callers are wrong or missing. Record with --call-graph dwarf.",
+            "{} of the call stacks {what}: programs built without frame pointers, so callers are wrong or missing. \
+             Record with --call-graph dwarf.",
             percent(share, 1)
         )
     })
 }
 
-/// What to type.
-pub(super) fn advice(reason: CutReason, copy: Option<u32>) -> Option<String> {
-    Some(match reason {
-        CutReason::CopyTooShort => match copy {
-            Some(size) if size >= LARGEST_COPY => {
-                "No larger copy is possible: compile with -fno-omit-frame-pointer and record with \
-                 --call-graph fp."
-                    .into()
-            }
-            size => {
-                let now =
-                    size.map_or(String::new(), |size| format!(" (now {})", count(size.into())));
-                format!("Record with a larger copy{now}: --call-graph dwarf,{LARGEST_COPY}.")
-            }
-        },
-        CutReason::NoInformation => {
-            "Compile with -fasynchronous-unwind-tables, or install the debug file of the module."
-                .into()
+#[cfg(test)]
+mod tests {
+    use super::is_outermost;
+
+    #[test]
+    fn functions_that_nothing_calls_are_known_by_name() {
+        for name in ["main", "main.main", "main(int, char**)", "tool::main", "start_thread"] {
+            assert!(is_outermost(name), "{name}");
         }
-        CutReason::FileMissing | CutReason::Unreadable => {
-            "Read the recording where the files are, use --symfs DIR, or make a bundle there: pmuscope bundle."
-                .into()
+        for name in ["mainloop", "work", "tool::main::{{closure}}", ""] {
+            assert!(!is_outermost(name), "{name}");
         }
-        CutReason::Generated => {
-            "Let the runtime keep frame pointers (Java: -XX:+PreserveFramePointer, node: \
-             --interpreted-frames-native-stack) and record with --call-graph fp."
-                .into()
-        }
-        CutReason::OtherKernel => {
-            "Make a bundle on the machine that recorded, before it reboots: pmuscope bundle."
-                .into()
-        }
-        CutReason::ThirtyTwoBit | CutReason::OtherMachine => "Record with --call-graph fp.".into(),
-        _ => return None,
-    })
+    }
 }

@@ -128,8 +128,8 @@ fn trailer(pid: u32, id: u64, time: u64) -> Vec<u8> {
 /// Functions of 256 bytes; odd addresses are of one inlined there; some files have no symbols.
 fn resolve(module: &Module<'_>, addresses: &[u64]) -> Resolved {
     let state = match module {
-        Module::File { path, .. } if path.ends_with("stripped") => State::NoSymbols,
-        Module::File { path, .. } if path.ends_with("gone") => State::FileMissing,
+        Module::File(file) if file.path.ends_with("stripped") => State::NoSymbols,
+        Module::File(file) if file.path.ends_with("gone") => State::FileMissing,
         Module::Jit { .. } => State::NoPerfMap,
         _ => State::Found,
     };
@@ -294,6 +294,19 @@ fn a_recording_that_was_killed_says_so() {
     warning: at least 90.00% of all records were lost. Results can be off by as much. Record with a lower frequency (-F) or larger buffers (-m).
     note: no CI: samples fall in 10 time blocks, 30 needed. Record longer, or with a higher frequency (-F).
     ");
+}
+
+#[test]
+fn a_timer_below_the_kernels_shortest_period_is_named() {
+    let said = |period: u64| {
+        let mut made = Made::new(1).process(7, b"xz", b"/usr/bin/xz").samples(0, 7, 0x1110, 40);
+        made.events[0].attr.flags.remove(AttrFlags::FREQ);
+        made.events[0].attr.sample = period;
+        recording_text(&made.profile(), "x.data", ALL, &Style::PLAIN)
+    };
+    let note = "cpu-clock was recorded with a period of 9,999 ns, but the kernel's timer has 10,000 ns at least";
+    assert!(said(9_999).contains(note), "{}", said(9_999));
+    assert!(!said(10_000).contains("kernel's timer"), "{}", said(10_000));
 }
 
 #[test]

@@ -8,6 +8,7 @@ use crate::number::{count, counted, duration, percent, significant};
 use crate::views::Functions;
 use crate::{Cell, Column, Paint, Style, Table, escape, wrap, wrap_parts};
 
+use super::causes::SymbolAdvice;
 use super::losses::losses_text;
 use super::notes::{Note, Taken, notes_on};
 use super::{RowLimits, machine_size, stacks, symbols};
@@ -19,7 +20,9 @@ const LONGEST_SCOPE: usize = 40;
 #[must_use]
 pub fn recording_text(profile: &Profile, file: &str, limits: RowLimits, style: &Style) -> String {
     let mut out = head_text(profile, file, style);
-    for event in &profile.events {
+    // Where the file holds something else, no event can have samples.
+    let holds_samples = profile.samples_read() > 0 || profile.tally.other_data().is_none();
+    for event in profile.events.iter().filter(|_| holds_samples) {
         out.push('\n');
         if profile.events.len() > 1 {
             out.push_str(&paint_line(style, &format!("{}, {}", event_name(event), samples(event))));
@@ -57,8 +60,9 @@ pub fn modules_text(profile: &Profile, file: &str, limits: RowLimits, style: &St
             let module = &profile.modules[row.module];
             let id = module.build_id.as_ref().map(ToString::to_string);
             let state = symbols::effective(module, row);
-            let missing = symbols::advice(&state, module.kind);
-            let state = Cell::new(symbols::words(&state));
+            let SymbolAdvice { words, advice: missing, .. } =
+                SymbolAdvice::of(&state, module, &profile.modules);
+            let state = Cell::new(words);
             let named = (row.samples > 0).then(|| row.named as f64 / row.samples as f64);
             table.row([
                 Cell::new(percent(row.share, 2)),

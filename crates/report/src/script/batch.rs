@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use pmuscope_abi::event_type;
+use pmuscope_perfdata::ClockData;
 use pmuscope_perfdata::reader::{Details, Endian, Event, Sample, Tracepoint};
 
+use super::cgroups::Cgroups;
 use super::line_buffer::LineBuffer;
 use super::place_text::Texts;
 use super::{LineFormat, SampleView, Step};
@@ -34,6 +36,8 @@ pub(super) struct BatchContext {
     pub(super) events: Arc<[Event]>,
     pub(super) tracepoints: Arc<[Tracepoint]>,
     pub(super) endian: Endian,
+    pub(super) clock: Option<ClockData>,
+    pub(super) cgroups: Arc<Cgroups>,
     pub(super) texts: Arc<Texts>,
 }
 
@@ -43,6 +47,8 @@ impl Default for BatchContext {
             events: Arc::default(),
             tracepoints: Arc::default(),
             endian: Endian::NATIVE,
+            clock: None,
+            cgroups: Arc::default(),
             texts: Arc::default(),
         }
     }
@@ -148,7 +154,7 @@ impl SampleBatch {
 
     /// Passes all samples to `take`, each with the number of bytes of other records' lines in front of it.
     pub(super) fn each(&self, details: bool, mut take: impl FnMut(usize, &SampleView<'_>)) {
-        let BatchContext { events, tracepoints, endian, texts } = &self.context;
+        let BatchContext { events, tracepoints, endian, clock, cgroups, texts } = &self.context;
         let mut steps = &self.steps[..];
         for found in &self.samples {
             let (own, rest) = steps.split_at((found.chain + found.branches) as usize);
@@ -183,6 +189,8 @@ impl SampleBatch {
                     chain,
                     branches,
                     tracepoint: tracepoint.map(|tracepoint| (tracepoint, *endian)),
+                    unix_ns: sample.time.and_then(|time| clock.as_ref()?.wall_ns_at(time)),
+                    cgroups,
                     texts,
                 },
             );

@@ -65,6 +65,7 @@ pub fn dump_event(out: &mut String, number: usize, event: &Event) {
     more("config1", attr.config1);
     more("config2", attr.config2);
     more("config3", attr.config3);
+    more("config4", attr.config4);
     more("sample_regs_user", attr.sample_regs_user);
     more("sample_stack_user", attr.sample_stack_user.into());
     more("sample_regs_intr", attr.sample_regs_intr);

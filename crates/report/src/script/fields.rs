@@ -13,6 +13,8 @@ pub enum Field {
     Cpu,
     /// Mode and flags of the record.
     Misc,
+    /// Wall-clock time.
+    Tod,
     /// Time stamp.
     Time,
     /// Units of the event the sample stands for.
@@ -61,8 +63,10 @@ pub enum Field {
     Transaction,
     /// Physical address of the data.
     PhysAddr,
-    /// Cgroup.
+    /// Cgroup: in text its path, in forms for programs its number.
     Cgroup,
+    /// Path of the cgroup.
+    CgroupPath,
     /// Size of the page of the data.
     DataPageSize,
     /// Size of the page of the instruction.
@@ -70,12 +74,13 @@ pub enum Field {
 }
 
 /// All fields and their names.
-const NAMES: [(Field, &str); 32] = [
+const NAMES: [(Field, &str); 34] = [
     (Field::Comm, "comm"),
     (Field::Pid, "pid"),
     (Field::Tid, "tid"),
     (Field::Cpu, "cpu"),
     (Field::Misc, "misc"),
+    (Field::Tod, "tod"),
     (Field::Time, "time"),
     (Field::Period, "period"),
     (Field::Event, "event"),
@@ -101,6 +106,7 @@ const NAMES: [(Field, &str); 32] = [
     (Field::Transaction, "transaction"),
     (Field::PhysAddr, "phys_addr"),
     (Field::Cgroup, "cgroup"),
+    (Field::CgroupPath, "cgroup_path"),
     (Field::DataPageSize, "data_page_size"),
     (Field::CodePageSize, "code_page_size"),
 ];
@@ -144,6 +150,7 @@ impl Field {
                 | F::Transaction
                 | F::PhysAddr
                 | F::Cgroup
+                | F::CgroupPath
                 | F::DataPageSize
                 | F::CodePageSize
         )
@@ -160,7 +167,7 @@ impl Field {
 pub struct Fields {
     list: Vec<Field>,
     /// A bit for each field of the list, by its number.
-    bits: u32,
+    bits: u64,
     /// What tracepoints say is shown where the recording has any.
     may_add_trace: bool,
 }

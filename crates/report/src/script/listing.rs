@@ -224,6 +224,8 @@ impl<'a, 'f> Listing<'a, 'f> {
     ) -> Result<(), ReadError> {
         let counts = SampledCounts::new(&self.events);
         self.counts = counts.reads_any().then_some(counts);
+        self.spaces.read_code(&self.events, reader.metadata());
+        self.context.clock = reader.metadata().clock;
         let mut goes_on = true;
         while goes_on {
             if let Some(walker) = &mut self.writer.walker {
@@ -271,16 +273,20 @@ impl<'a, 'f> Listing<'a, 'f> {
 
     fn take(&mut self, entry: &Entry<'_>) {
         if let Record::Sample(sample) = &entry.record {
+            self.spaces.at(sample.time.unwrap_or(0));
             self.split(sample, entry.body);
             return;
         }
         self.spaces.take(&entry.record);
+        if let Record::Cgroup(cgroup) = &entry.record {
+            Arc::make_mut(&mut self.context.cgroups).take(cgroup);
+        }
         let class = RecordClass::of(&entry.record);
         if !class.is_some_and(|class| self.writer.classes.contains(&class)) {
             return;
         }
         let task = entry.maker.task;
-        let comm = task.map_or(NO_COMM.into(), |(pid, tid)| self.spaces.comm(pid, tid));
+        let comm = task.map_or(NO_COMM.into(), |(_, tid)| self.spaces.comm(tid));
         let comm = &*comm;
         let facts = Facts { task, comm, cpu: entry.maker.cpu, time: entry.time, event: None };
         if self.writer.filter.passes(&facts) {

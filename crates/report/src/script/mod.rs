@@ -11,6 +11,7 @@
 //! made once and shared by all lines that show it.
 
 mod batch;
+mod cgroups;
 mod dump;
 mod fields;
 mod line_buffer;
@@ -36,6 +37,7 @@ pub use fields::{Field, Fields};
 pub use listing::{NamePlaces, ScriptError, ScriptWriter};
 pub use record::{RecordClass, kind_name};
 
+use cgroups::Cgroups;
 use line_buffer::LineBuffer;
 use place_text::Texts;
 
@@ -81,6 +83,9 @@ struct SampleView<'a> {
     branches: &'a [Step],
     /// The tracepoint that it is a sample of, and the byte order of its data.
     tracepoint: Option<(&'a Tracepoint, Endian)>,
+    /// Wall-clock time, nanoseconds since 1970, where the recording has it.
+    unix_ns: Option<u64>,
+    cgroups: &'a Cgroups,
     texts: &'a Texts,
 }
 

@@ -131,7 +131,8 @@ impl Values {
         use Field as F;
         match field {
             F::Pid | F::Tid | F::Cpu | F::Misc => Self::Int32(Vec::new()),
-            F::Time
+            F::Tod
+            | F::Time
             | F::Period
             | F::Id
             | F::StreamId
@@ -150,6 +151,7 @@ impl Values {
             | F::Comm
             | F::Event
             | F::Trace
+            | F::CgroupPath
             | F::Read
             | F::DataSrc
             | F::Dso

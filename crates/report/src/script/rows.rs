@@ -8,6 +8,9 @@ use super::value::{MOST_EXACT, NamedValue, ScriptValue, id, json_pairs, number, 
 use super::{Field, Fields, LineFormat, SCRIPT_SCHEMA, SampleView};
 use crate::sheet::{Separator, push_field};
 
+/// perf's word where no record has the path of a cgroup.
+const UNKNOWN_CGROUP: &str = "unknown";
+
 /// A field that is no name of a thread and no place.
 pub(super) fn value<'a>(view: &SampleView<'a>, field: Field) -> ScriptValue<'a> {
     let sample = view.sample;
@@ -17,6 +20,7 @@ pub(super) fn value<'a>(view: &SampleView<'a>, field: Field) -> ScriptValue<'a> 
         Field::Tid => or_none(sample.tid, id),
         Field::Cpu => or_none(sample.cpu, number),
         Field::Misc => number(sample.misc),
+        Field::Tod => or_none(view.unix_ns, number),
         Field::Time => or_none(sample.time, number),
         Field::Period => or_none(view.period(), number),
         Field::Event => ScriptValue::Text(view.event.name.as_bytes()),
@@ -44,6 +48,12 @@ pub(super) fn value<'a>(view: &SampleView<'a>, field: Field) -> ScriptValue<'a> 
         Field::Transaction => or_none(details.and_then(|d| d.transaction), ScriptValue::Address),
         Field::PhysAddr => or_none(details.and_then(|d| d.physical_address), ScriptValue::Address),
         Field::Cgroup => or_none(details.and_then(|d| d.cgroup), number),
+        Field::CgroupPath => {
+            or_none(details.and_then(|d| d.cgroup), |id| match view.cgroups.path(id) {
+                Some(path) => ScriptValue::Text(path),
+                None => ScriptValue::Word(UNKNOWN_CGROUP.into()),
+            })
+        }
         Field::DataPageSize => or_none(details.and_then(|d| d.data_page_size), number),
         Field::CodePageSize => or_none(details.and_then(|d| d.code_page_size), number),
         Field::Brstack | Field::Brstacksym => {

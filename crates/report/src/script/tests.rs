@@ -96,6 +96,8 @@ fn printed_on(cpu: Option<u32>, form: Form, fields: &str) -> String {
             chain,
             branches: &[],
             tracepoint: None,
+            unix_ns: None,
+            cgroups: &Cgroups::default(),
             texts: &texts,
         };
         format.sample(&mut out, &view);

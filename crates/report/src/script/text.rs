@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 
 use pmuscope_perfdata::reader::{Branch, Registers};
 
+use pmuscope_recorder::local_time;
+
 use super::line_buffer::LineBuffer;
 use super::{Field, LineFormat, SampleView, Step, rows};
 use crate::escape;
@@ -33,6 +35,7 @@ pub(super) fn sample(out: &mut LineBuffer, view: &SampleView<'_>, format: &LineF
             | Field::Tid
             | Field::Cpu
             | Field::Misc
+            | Field::Tod
             | Field::Time
             | Field::Period
             | Field::Event => {}
@@ -96,6 +99,9 @@ fn front(out: &mut LineBuffer, view: &SampleView<'_>, format: &LineFormat) {
         let misc = format!("{:#06x} ", sample.misc);
         out.push_str(&misc);
     }
+    if has(Field::Tod) {
+        time_of_day(out, view.unix_ns, format.options.nanoseconds);
+    }
     if has(Field::Time) {
         time(out, sample.time, format.options.nanoseconds);
     }
@@ -138,6 +144,20 @@ pub(super) fn time(out: &mut LineBuffer, time: Option<u64>, nanoseconds: bool) {
         out.zero_padded(rest / 1000, 6);
     }
     out.push_str(": ");
+}
+
+/// `2026-11-25 12:34:56.000345 `, local time as perf's.
+fn time_of_day(out: &mut LineBuffer, unix_ns: Option<u64>, nanoseconds: bool) {
+    let Some(unix_ns) = unix_ns else { return out.push_str("- ") };
+    out.push_str(&local_time(unix_ns));
+    out.push(b'.');
+    let rest = unix_ns % 1_000_000_000;
+    if nanoseconds {
+        out.zero_padded(rest, 9);
+    } else {
+        out.zero_padded(rest / 1000, 6);
+    }
+    out.push(b' ');
 }
 
 fn caller(out: &mut LineBuffer, step: Step, view: &SampleView<'_>, format: &LineFormat) {
@@ -238,10 +258,16 @@ fn more(out: &mut String, view: &SampleView<'_>, field: Field) {
             };
             let _ = write!(out, " {}", registers(found).unwrap_or_else(|| "-".into()));
         }
+        // As perf prints it.
+        Field::Cgroup => more(out, view, Field::CgroupPath),
         field => {
             out.push(' ');
             let name = match field {
-                Field::Weight | Field::InsLat | Field::RetireLat | Field::PhysAddr => None,
+                Field::Weight
+                | Field::InsLat
+                | Field::RetireLat
+                | Field::PhysAddr
+                | Field::CgroupPath => None,
                 field => Some(field.name()),
             };
             if let Some(name) = name {

@@ -76,6 +76,7 @@ mod tests {
                 kind: ModuleKind::File,
                 path: path.into(),
                 build_id: None,
+                mapped: None,
                 symbols: SymbolState::Found,
             })
             .to_vec()

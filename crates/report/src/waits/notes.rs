@@ -52,12 +52,19 @@ fn own(waits: &Waits) -> Vec<String> {
         );
     }
     if !waits.has_stacks {
-        notes.push(
-            "switches were recorded without stacks. Stacks need sudo sysctl kernel.perf_event_paranoid=1, or root"
-                .into(),
-        );
+        notes.push(without_stacks(waits.profile.info().is_some()).into());
     }
     notes
+}
+
+/// Why no wait has a function. pmuscope records without stacks only where it may not record them; others wherever no stacks
+/// are asked for.
+fn without_stacks(is_own: bool) -> &'static str {
+    if is_own {
+        "switches were recorded without stacks. Stacks need sudo sysctl kernel.perf_event_paranoid=1, or root"
+    } else {
+        "switches were recorded without stacks. Try: record with -g"
+    }
 }
 
 /// Why no row has an interval.

@@ -263,10 +263,10 @@ pub(crate) struct Args {
     /// Skip build ids
     #[arg(short = 'B', long, help_heading = "Output")]
     pub(crate) no_buildid: bool,
-    /// Keep no copies of binaries of containers
+    /// Keep no copies of binaries that are gone when recording ends
     ///
-    /// record -p copies files that only a container has, so that a report after its end has symbols.
-    #[arg(short = 'N', long, help_heading = "Output")]
+    /// Files of containers, and deleted or replaced ones, are copied so that reports have symbols.
+    #[arg(short = 'N', long, alias = "no-keep", help_heading = "Output")]
     pub(crate) no_buildid_cache: bool,
     /// Print only errors
     #[arg(short, long, help_heading = "Output")]

@@ -2,7 +2,7 @@
 
 use pmuscope_profile::{Annotation, DisassembleError, NoCode, NoInstructions};
 
-use crate::recording::symbols::{advice, words};
+use crate::recording::causes::SymbolAdvice;
 
 /// A sentence for each thing that is missing. Holds foreign text.
 pub(super) fn missing(annotation: &Annotation<'_>) -> Vec<String> {
@@ -23,11 +23,11 @@ pub(super) fn no_instructions(annotation: &Annotation<'_>, why: &NoInstructions)
     let module = annotation.module;
     let what_to_do = match why {
         NoInstructions::Code(NoCode::File(state)) => {
-            let advice = advice(state, module.kind).map(|advice| format!(": {advice}"));
+            let SymbolAdvice { words, advice, .. } = SymbolAdvice::of(state, module, &[]);
+            let advice = advice.map(|advice| format!(": {advice}"));
             return format!(
-                "no instructions: {}: {}{}",
+                "no instructions: {}: {words}{}",
                 module.path,
-                words(state),
                 advice.unwrap_or_default()
             );
         }

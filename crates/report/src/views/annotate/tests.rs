@@ -41,6 +41,7 @@ fn module() -> ModuleSummary {
         kind: ModuleKind::File,
         path: "/usr/bin/db".into(),
         build_id: None,
+        mapped: None,
         symbols: SymbolState::Found,
     }
 }
