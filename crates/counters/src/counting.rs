@@ -11,12 +11,12 @@
 //! `sync_child_event` in `kernel/events/core.c`).
 
 use pmuscope_abi::{AttrFlags, ReadFormat};
-use pmuscope_machine::{Machine, Topology};
+use pmuscope_machine::{CpuSet, Machine, Topology};
 
 use crate::error::CountersError;
 use crate::kernel::Kernel;
 use crate::limits::{ResourceNeed, raise_open_files};
-use crate::open::{EventRequest, OpenedEvent, Opener, describe_place, vanished};
+use crate::open::{EventRequest, OpenedEvent, Opener, describe_place, offline, vanished};
 use crate::scope::{Scope, ThreadOrCpu};
 use crate::value::Value;
 
@@ -38,6 +38,7 @@ pub struct Reading {
 pub struct CountingSet {
     requests: Vec<EventRequest>,
     events: Vec<OpenedEvent>,
+    offline: CpuSet,
 }
 
 impl CountingSet {
@@ -58,17 +59,24 @@ impl CountingSet {
         let paranoid = machine.limits().perf_event_paranoid;
         let opener = Opener { kernel, scope, requests: &requests, paranoid };
         let opened = opener.open_all(topology, &places)?;
+        let offline = offline(&opened);
         let events: Vec<OpenedEvent> = opened.into_iter().flat_map(|place| place.events).collect();
         if events.is_empty() {
             return Err(CountersError::Vanished(vanished(scope)));
         }
-        Ok(Self { requests, events })
+        Ok(Self { requests, events, offline })
     }
 
     /// What was asked for.
     #[must_use]
     pub fn requests(&self) -> &[EventRequest] {
         &self.requests
+    }
+
+    /// CPUs of the scope that were offline when their events were to be opened: nothing is counted there.
+    #[must_use]
+    pub fn offline(&self) -> &CpuSet {
+        &self.offline
     }
 
     /// How many descriptors count.
@@ -180,7 +188,6 @@ mod tests {
     use crate::fake::FakeKernel;
     use crate::{Host, spawn::HeldChild};
     use pmuscope_abi::{Attr, event_type, software};
-    use pmuscope_machine::CpuSet;
 
     fn request(config: u64, leader: Option<usize>, flags: AttrFlags) -> EventRequest {
         let times = ReadFormat::TOTAL_TIME_ENABLED | ReadFormat::TOTAL_TIME_RUNNING;

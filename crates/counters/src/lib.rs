@@ -37,7 +37,7 @@ pub use error::{CountersError, errno_name, open_refusal};
 pub use host::Host;
 pub use kernel::Kernel;
 pub use limits::{ResourceNeed, raise_open_files};
-pub use open::{EventRequest, OpenOptions, OpenedEvent, RingSize, SamplingSet};
+pub use open::{EventRequest, OpenOptions, OpenedEvent, RingSize, SamplingSet, offline_notice};
 pub use page::EventPage;
 pub use probe::probe;
 pub use ring::{Pending, Ring};

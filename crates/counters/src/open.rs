@@ -110,6 +110,7 @@ pub struct SamplingSet {
     requests: Vec<EventRequest>,
     events: Vec<OpenedEvent>,
     rings: Vec<Ring>,
+    offline: CpuSet,
 }
 
 impl SamplingSet {
@@ -140,9 +141,10 @@ impl SamplingSet {
         if opened.iter().all(|ring| ring.events.is_empty()) {
             return Err(CountersError::Vanished(vanished(scope)));
         }
+        let offline = offline(&opened);
         let opened = by_direction(opened, &requests);
         let mapped = map_all(kernel, opened, budget, ring_size, options)?;
-        Ok(Self::collect(requests, mapped))
+        Ok(Self { offline, ..Self::collect(requests, mapped) })
     }
 
     fn collect(requests: Vec<EventRequest>, mapped: Vec<(OpenedRing, Ring)>) -> Self {
@@ -154,7 +156,7 @@ impl SamplingSet {
             );
             rings.push(ring);
         }
-        Self { requests, events, rings }
+        Self { requests, events, rings, offline: CpuSet::default() }
     }
 
     /// The requests.
@@ -167,6 +169,12 @@ impl SamplingSet {
     #[must_use]
     pub fn events(&self) -> &[OpenedEvent] {
         &self.events
+    }
+
+    /// CPUs of the scope that were offline when their events were to be opened: they have none.
+    #[must_use]
+    pub fn offline(&self) -> &CpuSet {
+        &self.offline
     }
 
     /// The ring buffers, until they are taken.
@@ -322,7 +330,12 @@ impl SamplingSet {
         }
         let ring = owner.ring;
         let events = opened.events.into_iter().map(|event| OpenedEvent { ring, ..event });
-        Ok(Self { requests: self.requests.clone(), events: events.collect(), rings: Vec::new() })
+        Ok(Self {
+            requests: self.requests.clone(),
+            events: events.collect(),
+            rings: Vec::new(),
+            offline: CpuSet::default(),
+        })
     }
 
     fn call_error(
@@ -343,6 +356,33 @@ pub(crate) struct OpenedRing {
     tid: Option<u32>,
     pub(crate) events: Vec<OpenedEvent>,
     direction: Direction,
+    /// Whether the CPU was offline.
+    is_offline: bool,
+}
+
+/// The CPUs that were offline.
+pub(crate) fn offline(opened: &[OpenedRing]) -> CpuSet {
+    opened.iter().filter(|ring| ring.is_offline).filter_map(|ring| ring.cpu).collect()
+}
+
+/// What is missing from a measurement where these CPUs were offline: a sentence without full stop; `None` for no CPU.
+#[must_use]
+pub fn offline_notice(offline: &CpuSet) -> Option<String> {
+    let subject = match offline.len() {
+        0 => return None,
+        1 => format!("CPU {offline} was"),
+        _ => format!("CPUs {offline} were"),
+    };
+    Some(format!("{subject} offline when events were opened: nothing was measured there"))
+}
+
+/// A reason for a place to have no events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Gone {
+    /// The thread has ended.
+    Thread,
+    /// The CPU is offline.
+    Cpu,
 }
 
 /// Which way the kernel writes a ring.
@@ -424,9 +464,11 @@ impl Opener<'_> {
         let first = places.first().copied().unwrap_or(ThreadOrCpu { cpu: None, tid: None });
         let tid = if first.cpu.is_none() { first.tid } else { None };
         let direction = Direction::Forward;
-        let mut ring = OpenedRing { cpu: first.cpu, tid, events: Vec::new(), direction };
+        let mut ring =
+            OpenedRing { cpu: first.cpu, tid, events: Vec::new(), direction, is_offline: false };
         for place in places {
-            self.open_place(*place, &mut ring.events)?;
+            let gone = self.open_place(*place, &mut ring.events)?;
+            ring.is_offline |= gone == Some(Gone::Cpu);
         }
         Ok(ring)
     }
@@ -437,7 +479,7 @@ impl Opener<'_> {
         &self,
         place: ThreadOrCpu,
         events: &mut Vec<OpenedEvent>,
-    ) -> Result<(), CountersError> {
+    ) -> Result<Option<Gone>, CountersError> {
         let start = events.len();
         for (index, request) in self.requests.iter().enumerate() {
             let runs_here =
@@ -464,23 +506,23 @@ impl Opener<'_> {
                         fd,
                     });
                 }
-                Err(error) if self.is_gone(place, &error) => {
+                Err(error) => {
+                    let Some(gone) = self.gone(place, &error) else { return Err(error) };
                     events.truncate(start);
-                    return Ok(());
+                    return Ok(Some(gone));
                 }
-                Err(error) => return Err(error),
             }
         }
-        Ok(())
+        Ok(None)
     }
 
-    /// Whether the thread has ended or the CPU gone offline since the scope was made. A PMU that lacks the
-    /// event can answer `ENODEV`, too, but a dummy event is refused by an offline CPU only
-    /// (`perf_event_open` in kernel/events/core.c).
-    fn is_gone(&self, place: ThreadOrCpu, error: &CountersError) -> bool {
-        let CountersError::Open { source, .. } = error else { return false };
+    /// What has gone since the scope was made, if that is the cause of the error. A PMU that lacks the event
+    /// can answer `ENODEV`, too, but a dummy event is refused by an offline CPU only (`perf_event_open` in
+    /// kernel/events/core.c).
+    fn gone(&self, place: ThreadOrCpu, error: &CountersError) -> Option<Gone> {
+        let CountersError::Open { source, .. } = error else { return None };
         match (source.raw_os_error(), place) {
-            (Some(libc::ESRCH), ThreadOrCpu { tid: Some(_), .. }) => true,
+            (Some(libc::ESRCH), ThreadOrCpu { tid: Some(_), .. }) => Some(Gone::Thread),
             (Some(libc::ENODEV), ThreadOrCpu { cpu: Some(cpu), .. }) => {
                 let attr = Attr {
                     event_type: event_type::SOFTWARE,
@@ -488,9 +530,11 @@ impl Opener<'_> {
                     ..Attr::default()
                 };
                 let opened = self.kernel.open(&attr, -1, cpu as i32, None, OpenFlags::FD_CLOEXEC);
-                matches!(opened, Err(error) if error.raw_os_error() == Some(libc::ENODEV))
+                let is_offline =
+                    matches!(opened, Err(error) if error.raw_os_error() == Some(libc::ENODEV));
+                is_offline.then_some(Gone::Cpu)
             }
-            _ => false,
+            _ => None,
         }
     }
 
@@ -598,15 +642,18 @@ fn with_watermark(
 /// The kernel does not let events of both directions write to one ring.
 fn by_direction(opened: Vec<OpenedRing>, requests: &[EventRequest]) -> Vec<OpenedRing> {
     let of_sideband = has_sideband_rings(requests);
-    let split =
-        |ring: OpenedRing| {
-            let (backward, forward): (Vec<_>, Vec<_>) =
-                ring.events.into_iter().partition(|opened| is_backward(&requests[opened.event]));
-            let ahead = if of_sideband { Direction::Sideband } else { Direction::Forward };
-            [(forward, ahead), (backward, Direction::Backward)].map(|(events, direction)| {
-                OpenedRing { cpu: ring.cpu, tid: ring.tid, events, direction }
-            })
-        };
+    let split = |ring: OpenedRing| {
+        let (backward, forward): (Vec<_>, Vec<_>) =
+            ring.events.into_iter().partition(|opened| is_backward(&requests[opened.event]));
+        let ahead = if of_sideband { Direction::Sideband } else { Direction::Forward };
+        [(forward, ahead), (backward, Direction::Backward)].map(|(events, direction)| OpenedRing {
+            cpu: ring.cpu,
+            tid: ring.tid,
+            events,
+            direction,
+            is_offline: ring.is_offline,
+        })
+    };
     opened.into_iter().flat_map(split).filter(|ring| !ring.events.is_empty()).collect()
 }
 

@@ -484,7 +484,7 @@ impl Stat<'_> {
             let missing = self.units.count(file, run, &counted.output, &before);
             file.notices.extend(missing);
         }
-        file.notices.extend(counted.notice.map(str::to_owned));
+        file.notices.extend(counted.notices);
         Ok(RunEnd { status: counted.status, ended: counted.ended, refused: !refusals.is_empty() })
     }
 }

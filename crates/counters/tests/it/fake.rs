@@ -124,6 +124,7 @@ fn cpus_that_went_offline_are_passed_over() {
     let set = open(&kernel, &scope, requests(), RingSize::AtMost(PAGE)).unwrap();
     let places: Vec<_> = set.events().iter().map(|e| (e.cpu, e.ring)).collect();
     assert_eq!(places, [(Some(0), 0), (Some(0), 0), (Some(2), 1), (Some(2), 1)]);
+    assert_eq!(set.offline(), &CpuSet::from_iter([1]));
     let all = (0..3).fold(FakeKernel::default(), offline);
     let error = open(&all, &scope, requests(), RingSize::AtMost(PAGE)).unwrap_err();
     assert_eq!(

@@ -138,8 +138,8 @@ pub struct Counted {
     pub moments: Vec<CounterSnapshot>,
     /// Counts at the end; [`Reading::event`] is an index into [`RepeatedCount::events`].
     pub last: Vec<Reading>,
-    /// What may be missing: a sentence without full stop.
-    pub notice: Option<&'static str>,
+    /// What may be missing: sentences without full stop.
+    pub notices: Vec<String>,
 }
 
 impl Counted {
@@ -155,7 +155,7 @@ impl Counted {
             ended: Ended::Target,
             moments: Vec::new(),
             last: Vec::new(),
-            notice: None,
+            notices: Vec::new(),
         }
     }
 

@@ -1,9 +1,11 @@
 //! From groups of events to open descriptors.
 
+use std::collections::BTreeSet;
+
 use pmuscope_abi::{AttrFlags, ReadFormat};
 use pmuscope_counters::{
     CountersError, CountingSet, EventRequest, Kernel, Reading, ResourceNeed, Scope, Value,
-    raise_open_files,
+    offline_notice, raise_open_files,
 };
 use pmuscope_events::{Event, Group};
 use pmuscope_machine::{Machine, Target, Topology};
@@ -26,8 +28,8 @@ pub(super) struct Opened {
     sets: Vec<SubGroup>,
     /// Events that cannot be opened, in their order.
     pub(super) refused: Vec<OpenFailure>,
-    /// What was done otherwise than asked for.
-    pub(super) notice: Option<&'static str>,
+    /// Sentences on what was done otherwise than asked for.
+    pub(super) notices: BTreeSet<String>,
 }
 
 /// Groups of events that do not count on the same CPUs.
@@ -60,7 +62,7 @@ impl Opening<'_> {
         let each = events.iter().map(|one| self.scope.descriptors(one.event.cpus.as_ref()));
         let need = ResourceNeed::new(events.len() as u64, self.scope.descriptors(None));
         raise_open_files(need.opened(each.sum()))?;
-        let mut opened = Opened { sets: Vec::new(), refused: Vec::new(), notice: None };
+        let mut opened = Opened { sets: Vec::new(), refused: Vec::new(), notices: BTreeSet::new() };
         for (index, group) in self.options.groups.iter().enumerate() {
             let members: Vec<usize> =
                 (0..events.len()).filter(|&event| events[event].group == index).collect();
@@ -82,11 +84,14 @@ impl Opening<'_> {
             return Ok(());
         }
         if group.events.iter().any(|event| event.cpus != group.events[0].cpus) {
-            opened.notice = Some(SPLIT);
+            opened.notices.insert(SPLIT.to_owned());
             return self.open_apart(group, members, opened);
         }
         match self.open_together(&group.events) {
-            Ok(set) => opened.sets.push(SubGroup { set, events: members.to_vec() }),
+            Ok(set) => {
+                opened.notices.extend(offline_notice(set.offline()));
+                opened.sets.push(SubGroup { set, events: members.to_vec() });
+            }
             Err(error) if !is_of_one_event(&error) => return Err(error.into()),
             Err(_) if group.weak && members.len() > 1 => {
                 self.open_apart(group, members, opened)?;

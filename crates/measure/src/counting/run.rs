@@ -115,7 +115,7 @@ impl<'a> RepeatedCount<'a> {
             (command, None) => Some(HeldChild::new(command)?),
             (command, Some(file)) => Some(HeldChild::with_output(command, file.as_fd())?),
         };
-        let (opened, notice) = self.open(child.as_ref())?;
+        let opened = self.open(child.as_ref())?;
         if opened.is_empty() {
             let first = opened.refused.first().map_or(String::new(), |first| first.why.clone());
             return Err(MeasureError::NothingCounted { first });
@@ -124,7 +124,7 @@ impl<'a> RepeatedCount<'a> {
         if let Some(rest) = counted.rest().filter(|_| self.options.interval.is_some()) {
             seen((counted.moments.last(), &rest), &opened.refused);
         }
-        counted.notice = notice.or(opened.notice);
+        counted.notices = opened.notices.into_iter().collect();
         if let Some(file) = output {
             counted.output = self.kept(file)?;
         }
@@ -144,10 +144,7 @@ impl<'a> RepeatedCount<'a> {
         })
     }
 
-    fn open(
-        &self,
-        child: Option<&HeldChild>,
-    ) -> Result<(Opened, Option<&'static str>), MeasureError> {
+    fn open(&self, child: Option<&HeldChild>) -> Result<Opened, MeasureError> {
         let once = || {
             let (machine, topology, options) = (self.machine, &self.topology, self.options);
             let command = child.map(HeldChild::pid);
@@ -157,7 +154,7 @@ impl<'a> RepeatedCount<'a> {
             opening.open(&self.events)
         };
         let Target::Processes(pids) = &self.options.target else {
-            return Ok((once()?, None));
+            return once();
         };
         // A thread that is born while its parent's events are being opened may have none of them.
         let mut before = self.machine.threads_of(pids)?;
@@ -165,11 +162,13 @@ impl<'a> RepeatedCount<'a> {
             let opened = once()?;
             let after = self.machine.threads_of(pids)?;
             if before == after {
-                return Ok((opened, None));
+                return Ok(opened);
             }
             before = after;
         }
-        Ok((once()?, Some(MISSED_THREADS)))
+        let mut opened = once()?;
+        opened.notices.insert(MISSED_THREADS.to_owned());
+        Ok(opened)
     }
 
     /// From the start of counting to its end.

@@ -6,6 +6,7 @@ use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::time::Duration;
 
+use pmuscope_abi::software;
 use pmuscope_counters::fake::FakeKernel;
 use pmuscope_events::{MachineCatalog, parse};
 use pmuscope_machine::{Machine, Target};
@@ -76,18 +77,10 @@ fn machine() -> (TempDir, Machine) {
     (folder, machine)
 }
 
-/// Counts 3,000,000 on every descriptor over `target`; the values by part, and the CPUs they were opened on.
-fn count(
-    text: &str,
-    target: Target,
-    aggregation: Aggregation,
-) -> Result<(BTreeMap<String, f64>, Vec<i32>), MeasureError> {
-    let (_folder, machine) = machine();
-    let catalog = MachineCatalog::new(&machine).unwrap();
-    let kernel = FakeKernel::default();
-    kernel.answer_reads(&[3_000_000, 1000, 1000]);
+fn options(text: &str, target: Target, machine: &Machine) -> Options {
+    let catalog = MachineCatalog::new(machine).unwrap();
     let command = if target == Target::Command { vec!["true".into()] } else { Vec::new() };
-    let options = Options {
+    Options {
         target,
         inherit: false,
         groups: parse(text, &catalog).unwrap(),
@@ -98,7 +91,19 @@ fn count(
         timeout: Some(Duration::from_millis(1)),
         interval: None,
         intervals: None,
-    };
+    }
+}
+
+/// Counts 3,000,000 on every descriptor over `target`; the values by part, and the CPUs they were opened on.
+fn count(
+    text: &str,
+    target: Target,
+    aggregation: Aggregation,
+) -> Result<(BTreeMap<String, f64>, Vec<i32>), MeasureError> {
+    let (_folder, machine) = machine();
+    let kernel = FakeKernel::default();
+    kernel.answer_reads(&[3_000_000, 1000, 1000]);
+    let options = options(text, target, &machine);
     let counter = RepeatedCount::new(&kernel, &machine, &options).unwrap();
     let (reader, _writer) = rustix::pipe::pipe().unwrap();
     let (counted, refused) = counter.count(Signal(reader.as_fd()), &mut |_, _| {})?;
@@ -138,6 +143,25 @@ fn every_part_of_a_machine_has_the_sum_of_its_cpus() {
     let names: Vec<&str> = values.keys().map(String::as_str).collect();
     assert_eq!(names[..3], ["csS0-D0-C0", "csS0-D0-C1", "csS0-D1-C0"]);
     assert_eq!(names[7], "csS1-D1-C1");
+}
+
+#[test]
+fn cpus_that_are_offline_are_named() {
+    let (_folder, machine) = machine();
+    let options = options("cs", Target::System, &machine);
+    let notices = |offline: &[i32]| {
+        let refused = [software::CONTEXT_SWITCHES, software::DUMMY];
+        let kernel = offline.iter().fold(FakeKernel::default(), |kernel, &cpu| {
+            refused.iter().fold(kernel, |kernel, &of| kernel.refusing(of, cpu, libc::ENODEV))
+        });
+        let counter = RepeatedCount::new(&kernel, &machine, &options).unwrap();
+        let (reader, _writer) = rustix::pipe::pipe().unwrap();
+        counter.count(Signal(reader.as_fd()), &mut |_, _| {}).unwrap().0.notices
+    };
+    assert!(notices(&[]).is_empty());
+    let opened = "offline when events were opened: nothing was measured there";
+    assert_eq!(notices(&[2]), [format!("CPU 2 was {opened}")]);
+    assert_eq!(notices(&[2, 3, 9]), [format!("CPUs 2-3,9 were {opened}")]);
 }
 
 #[test]

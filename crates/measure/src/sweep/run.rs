@@ -100,8 +100,7 @@ impl Sweep<'_> {
         };
         let run = recorded.add(file, &counter, (&counted, &refused));
         let missing = self.units.count(file, run, &counted.output, &before);
-        let notice = counted.notice.map(str::to_owned);
-        for sentence in missing.into_iter().chain(notice) {
+        for sentence in missing.into_iter().chain(counted.notices) {
             // A run that did no work, or did not tell, is worth nothing per unit; one such sentence does.
             if !file.notices.contains(&sentence) {
                 file.notices.push(sentence);

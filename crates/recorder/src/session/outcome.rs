@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use pmuscope_abi::AttrFlags;
-use pmuscope_counters::errno_name;
 use pmuscope_counters::spawn::Status;
+use pmuscope_counters::{errno_name, offline_notice};
 use pmuscope_events::Origin;
 use pmuscope_perfdata::info::{
     BudgetInfo, Cost, EventInfo, LostSource, MachineInfo, ReaderCost, RecordingInfo, RingInfo,
@@ -302,6 +302,7 @@ impl Session<'_> {
         let taken: u64 = whole.rings.iter().map(|ring| ring.samples).sum();
         whole.unwritten = is_cut_short(&ended).then(|| taken.saturating_sub(whole.samples()));
         let mut missing = missing(&whole, &all, &ended);
+        missing.extend(self.unobserved());
         // A single file tells everything; of several, each tells its own stretch.
         let in_file = if files.switched { info } else { whole.clone() };
         let in_file = RecordingInfo {
@@ -309,7 +310,6 @@ impl Session<'_> {
             notices: missing.iter().cloned().chain(in_file.notices.clone()).collect(),
             ..in_file
         };
-        missing.extend(self.missed_threads());
         missing.extend(files.missing);
         missing.extend(self.close(output, &tally, &in_file, &started));
         let mut paths = files.closed;
@@ -364,7 +364,7 @@ impl Session<'_> {
             ended: measured.ended.clone(),
             status: measured.status,
             missing: stopped_early
-                .chain(self.missed_threads())
+                .chain(self.unobserved())
                 .chain(missing)
                 .chain(last.incomplete)
                 .collect(),
@@ -372,8 +372,10 @@ impl Session<'_> {
         }
     }
 
-    fn missed_threads(&self) -> impl Iterator<Item = String> + use<> {
-        (!self.all_threads).then(|| MISSED_THREADS.to_owned()).into_iter()
+    /// Sentences on threads and CPUs without events.
+    fn unobserved(&self) -> impl Iterator<Item = String> + use<> {
+        let threads = (!self.all_threads).then(|| MISSED_THREADS.to_owned());
+        threads.into_iter().chain(offline_notice(self.set.offline()))
     }
 
     fn ring_infos(&self, reports: &[ReaderReport], loss: &Loss) -> Vec<RingInfo> {
