@@ -70,7 +70,7 @@ pub fn profile_in_order(path: &Path, apart: GroupBy) -> Result<Profile, ReadErro
 /// Reads shared cache lines, names of nothing.
 pub fn shared_lines(path: &Path) {
     let Ok(recording) = RecordingFile::open(path) else { return };
-    let nowhere = Sources { symfs: Some("/nowhere".into()), ..Sources::default() };
+    let nowhere = Sources { symfs: Some("/nowhere".into()), copies: None, ..Sources::default() };
     let mut symbolizer =
         Symbolizer::with_sources(pmuscope_symbols::Options { inlined: false }, nowhere);
     let running = KernelIdentity::default();

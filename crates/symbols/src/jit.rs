@@ -135,13 +135,13 @@ fn reason(path: &Path, error: &io::Error) -> String {
 
 /// The copies of a process's maps, or of its dumps.
 fn copies(sources: &Sources, process: CodeProcess<'_>, dumps: bool) -> Vec<CodeFile> {
-    let Some((cache, origin)) = sources.cache.as_ref().zip(process.origin) else {
+    let Some((folder, origin)) = sources.copies.as_ref().zip(process.origin) else {
         return Vec::new();
     };
     let is_wanted = |path: &Path| (path.extension() == Some("dump".as_ref())) == dumps;
     let wanted = origin.copies.iter().filter(|one| is_wanted(&one.path));
     let file = |one: &crate::CodeCopy| {
-        Some(CodeFile::Kept(kept::place_of_copy(cache, &one.copy)?, one.path.clone()))
+        Some(CodeFile::Kept(kept::place_of_copy(folder, &one.copy)?, one.path.clone()))
     };
     wanted.filter_map(file).collect()
 }
@@ -218,7 +218,7 @@ mod tests {
         std::fs::create_dir_all(root.join("tmp")).unwrap();
         std::fs::write(cache.join("files/1-2.elf"), "1000 10 of_copy\n").unwrap();
         std::fs::write(root.join("tmp/perf-2147483000.map"), "1000 20 of_other\n").unwrap();
-        let sources = Sources { symfs: Some(root), cache: Some(cache), ..Sources::default() };
+        let sources = Sources { symfs: Some(root), copies: Some(cache), ..Sources::default() };
         let named = |started: Option<SystemTime>, copy: Option<&str>| {
             let copies = copy.map(|copy| crate::CodeCopy {
                 path: "/tmp/perf-7.map".into(),

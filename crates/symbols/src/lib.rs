@@ -119,6 +119,8 @@ pub struct Sources {
     pub debug_dirs: Vec<PathBuf>,
     /// Folder for what is found, for later runs; `None`: nothing is kept. See [`user_cache`].
     pub cache: Option<PathBuf>,
+    /// Folder of the copies that recordings made ([`HeldFile::keep`], [`HeldCode::keep`]); `None`: they are not used.
+    pub copies: Option<PathBuf>,
     /// Whether to ask the servers in `DEBUGINFOD_URLS`. See [`debuginfod_available`].
     pub debuginfod: bool,
     /// Most threads to use; `None`: as many as there are CPUs.
@@ -126,12 +128,13 @@ pub struct Sources {
 }
 
 impl Default for Sources {
-    /// This machine's files; nothing is kept, nothing is asked for over a network.
+    /// This machine's files, and the copies in [`user_cache`]; nothing is kept, nothing is asked for over a network.
     fn default() -> Self {
         Self {
             symfs: None,
             debug_dirs: vec!["/usr/lib/debug".into()],
             cache: None,
+            copies: user_cache(),
             debuginfod: false,
             threads: None,
         }

@@ -115,11 +115,11 @@ impl<'a> Locator<'a> {
 
     /// The copy that a recorder made. Its debug files are where a process that mapped it sees them, as long as it runs.
     fn kept(&self, file: ModuleFile<'_>) -> Option<Image> {
-        let cache = self.sources.cache.as_ref()?;
+        let folder = self.sources.copies.as_ref()?;
         let image = match (file.build_id, file.mapped) {
-            (Some(id), _) => accept(&kept::place(cache, id), Some(id)).ok(),
+            (Some(id), _) => accept(&kept::place(folder, id), Some(id)).ok(),
             (None, Some(mapped)) => {
-                Image::open(&kept::place_of_copy(cache, mapped.copy.as_deref()?)?).ok()
+                Image::open(&kept::place_of_copy(folder, mapped.copy.as_deref()?)?).ok()
             }
             (None, None) => None,
         }?;
@@ -318,8 +318,8 @@ impl<'a> Locator<'a> {
             paths.extend([folder.join(name), folder.join(".debug").join(name)]);
             paths.extend(dirs.iter().map(|dir| below(dir, folder).join(name)));
         }
-        let cache = self.sources.cache.as_ref();
-        paths.extend(cache.and_then(|cache| kept::debug_place_of_copy(cache, image.path())));
+        let copies = self.sources.copies.as_ref();
+        paths.extend(copies.and_then(|folder| kept::debug_place_of_copy(folder, image.path())));
         let cached = self.perf_cache.iter();
         paths.extend(cached.filter_map(|dir| perf_cached(dir, id?, "debug")));
         paths

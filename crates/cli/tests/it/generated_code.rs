@@ -348,7 +348,7 @@ fn descriptions_of_code_in_containers_outlive_them() {
         record("thread.data", &["-t", &pid]);
         record("all.data", &["-a"]);
         record("none.data", &["-p", &pid, "--no-keep"]);
-        let named = |name: &str| share_of(&scratch, name, ["--pid", &pid], "code_of_container");
+        let named = |name: &str| share_of(&scratch, name, &["--pid", &pid], "code_of_container");
         let living = named("none.data");
         container.end(&scratch);
         let kept = ["kept.data", "thread.data", "all.data"].map(named);
@@ -379,9 +379,11 @@ fn code_memory_of_a_container_has_the_name_of_its_time() {
     scratch.pmuscope(["record", "-e", "cpu-clock", "-o", "x.data", "-p", &pid]).exits(0);
     reuse.ends().exits(0);
     let phases = ["code_of_first_phase", "code_of_second_phase"];
-    let shares = phases.map(|phase| share(&scratch, "x.data", "reuse", phase));
-    assert!(shares.iter().all(|share| *share >= 0.2), "{shares:?}");
-    assert!(shares.iter().sum::<f64>() >= MOSTLY, "{shares:?}");
+    for flags in [&["--comm", "reuse"][..], &["--comm", "reuse", "--no-symbol-cache"]] {
+        let shares = phases.map(|phase| share_of(&scratch, "x.data", flags, phase));
+        assert!(shares.iter().all(|share| *share >= 0.2), "{flags:?}: {shares:?}");
+        assert!(shares.iter().sum::<f64>() >= MOSTLY, "{flags:?}: {shares:?}");
+    }
 }
 
 #[test]
@@ -392,7 +394,7 @@ fn a_map_older_than_its_process_is_of_another() {
     let pid = container.pid.clone();
     let args = ["record", "-p", &pid, "-e", "cpu-clock", "-o", "x.data", "--", "sleep", "0.4"];
     scratch.pmuscope(args).exits(0);
-    let named = || share_of(&scratch, "x.data", ["--pid", &pid], "code_of_another");
+    let named = || share_of(&scratch, "x.data", &["--pid", &pid], "code_of_another");
     assert!(named() < 0.05);
     let report = scratch.pmuscope(["report", "-i", "x.data"]);
     report.exits(0).prints("perf-1.map was not used: it is older than the process");
