@@ -13,8 +13,9 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use tempfile::TempDir;
 
-/// A program that runs longer hangs: this is no measurement, only the end of a test that would not end.
-const PATIENCE: Duration = Duration::from_secs(300);
+/// A program that runs longer hangs: this is no measurement, only the end of a test that would not end. Guests of 64 CPUs
+/// that are emulated beside other programs take many minutes.
+const PATIENCE: Duration = Duration::from_secs(1800);
 /// How often the end of the program is looked for.
 const POLL: Duration = Duration::from_millis(2);
 
@@ -73,8 +74,10 @@ impl Scratch {
 /// Compiles a program into cargo's folder for tests; or why it cannot be. Other test processes may compile or run the same
 /// one at the same time, so it appears whole. `command` ends with the flag that the path to write to follows.
 pub(crate) fn compiled(name: &str, command: &mut Command, source: &str) -> Result<PathBuf, String> {
-    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    let new = program.with_extension(std::process::id().to_string());
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let program = folder.join(name);
+    // Not as an extension: rustc names its object files by what stands before that, for all processes alike.
+    let new = folder.join(format!("{name}-{}", std::process::id()));
     let output = command.arg(&new).arg(source).stdin(Stdio::null()).output();
     let output =
         output.map_err(|error| format!("cannot run {:?}: {error}", command.get_program()))?;

@@ -137,7 +137,7 @@ impl Running {
     fn until(&self, what: &str, done: impl Fn() -> bool) {
         let start = Instant::now();
         while !done() {
-            assert!(start.elapsed() < Duration::from_secs(30), "still no {what}");
+            assert!(start.elapsed() < Duration::from_secs(600), "still no {what}");
             std::thread::sleep(Duration::from_millis(20));
         }
     }

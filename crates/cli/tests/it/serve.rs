@@ -89,7 +89,7 @@ impl Served {
     /// Sends a request with these headers, each with `\r\n` at its end.
     fn send(&self, method: &str, path: &str, headers: &str, body: &str) -> Got {
         let mut stream = TcpStream::connect(&self.host).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(600))).unwrap();
         let (host, length) = (&self.host, body.len());
         let head =
             format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\nContent-Length: {length}\r\n");

@@ -15,7 +15,7 @@ use crate::harness::need_program;
 /// The protocol's own name for a reference to an element.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 /// A browser that answers later hangs.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Why a test that needs a browser cannot run; `None` if it can.
 pub(crate) fn need_browser() -> Option<String> {

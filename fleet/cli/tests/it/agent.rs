@@ -67,7 +67,7 @@ fn bins_are_those_of_the_wall_clock_and_the_last_one_is_kept() {
     let mut child = site.agent(&[]).spawn().unwrap();
     let began = Instant::now();
     while site.table("sink", "intervals").len() < 3 {
-        assert!(began.elapsed() < Duration::from_secs(60), "no three bins in a minute");
+        assert!(began.elapsed() < Duration::from_secs(600), "no three bins in ten minutes");
         std::thread::sleep(Duration::from_millis(100));
     }
     let pid = child.id().to_string();
@@ -114,7 +114,7 @@ fn kill(agents: u64, later_ms: u64) {
         let before = files(site.folder.path());
         let mut child = site.agent(&[]).stderr(Stdio::null()).spawn().unwrap();
         let began = Instant::now();
-        while files(site.folder.path()) == before && began.elapsed() < Duration::from_secs(30) {
+        while files(site.folder.path()) == before && began.elapsed() < Duration::from_secs(600) {
             std::thread::sleep(Duration::from_millis(1));
         }
         // From the first file of a bin to the last that is delivered.
@@ -344,7 +344,7 @@ fn another_configuration_is_taken_while_it_runs_and_a_bad_one_is_not() {
     let delivers = |version: &str| {
         let began = Instant::now();
         while !texts(&site.table("sink", "samples"), "version").contains(version) {
-            assert!(began.elapsed() < Duration::from_secs(60), "{}", running.printed());
+            assert!(began.elapsed() < Duration::from_secs(600), "{}", running.printed());
             std::thread::sleep(Duration::from_millis(50));
         }
     };
@@ -489,7 +489,7 @@ fn bad_configurations_are_named_before_anything_is_recorded() {
         let printed = String::from_utf8_lossy(&stderr);
         assert_eq!(status.code(), Some(2), "{printed}");
         assert!(printed.starts_with("error: ") && printed.contains(with), "{printed}");
-        assert!(began.elapsed() < Duration::from_secs(60), "it recorded a bin");
+        assert!(began.elapsed() < Duration::from_secs(600), "it recorded a bin");
     };
     fails("bin_seconds = 0", "bin_seconds = 0: must be 1 to 86400");
     fails("bins = 3", "unknown field `bins`");

@@ -168,7 +168,7 @@ impl Running {
     pub(crate) fn wait_for(&self, what: &str, is_there: impl Fn(&str) -> bool) {
         let began = Instant::now();
         while !is_there(&self.printed()) {
-            assert!(began.elapsed() < Duration::from_secs(60), "no {what}: {}", self.printed());
+            assert!(began.elapsed() < Duration::from_secs(600), "no {what}: {}", self.printed());
             std::thread::sleep(Duration::from_millis(50));
         }
     }
