@@ -175,9 +175,21 @@ impl Target {
         text.parse()
     }
 
-    /// What else the text can mean: `s.c:w`, the variable `w` of `s.c`, is also writes to the field `c` of `s`.
+    /// What else the text can mean: `s.c:w`, the variable `w` of `s.c`, is also writes to the field `c` of `s`; `main.stats`,
+    /// a field of `main`, is also the variable `stats` of Go's package `main`.
     #[must_use]
     pub fn otherwise(&self) -> Option<Self> {
+        self.as_field().or_else(|| self.of_package())
+    }
+
+    fn of_package(&self) -> Option<Self> {
+        let mut found = self.clone();
+        let TargetLocation::Named { expression, .. } = &mut found.place else { return None };
+        *expression = expression.of_package()?;
+        Some(found)
+    }
+
+    fn as_field(&self) -> Option<Self> {
         let TargetLocation::Named { module, file: Some(file), expression, offset: 0, thread: None } =
             &self.place
         else {
@@ -475,7 +487,17 @@ mod tests {
         assert_eq!(read("s.c").access, None);
         let field = read("s.c:rw").otherwise().unwrap();
         assert_eq!((field.name.as_str(), field.access), ("s.c", Some(Access::ReadWrite)));
-        assert_eq!((read("s.c:head").otherwise(), read("s.d:w").otherwise()), (None, None));
+        assert_eq!(read("s.c:head").otherwise(), None);
+        // No file of C: the variable of a package.
+        let written = read("s.d:w").otherwise().unwrap();
+        assert_eq!((written.name.as_str(), written.access), ("s.d", Some(Access::Write)));
+        let package = read("main.stats.hits:rw").otherwise().unwrap();
+        let TargetLocation::Named { expression, .. } = &package.place else { panic!() };
+        assert_eq!(
+            (expression.name(), expression.to_string()),
+            ("main.stats".into(), "main.stats.hits".into())
+        );
+        assert_eq!(read("stats").otherwise(), None);
         assert_eq!(named("ns::w"), (Module::Any, None, "ns::w".into(), 0));
     }
 

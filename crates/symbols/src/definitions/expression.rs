@@ -76,6 +76,24 @@ impl Expression {
         self.operations.is_empty()
     }
 
+    /// A variable as a symbol table or debug information names it, Go's as well; `None` for any other text.
+    pub(crate) fn of_variable(name: &str) -> Option<Self> {
+        let found: Self = name.parse().ok()?;
+        if found.is_name() { Some(found) } else { found.of_package().filter(Self::is_name) }
+    }
+
+    /// The same with a first field as a part of the name, as Go names the variables of a package: `main.stats`. `None` if
+    /// there is no such field.
+    #[must_use]
+    pub fn of_package(&self) -> Option<Self> {
+        let ([package], [Operation::Field(name), operations @ ..]) =
+            (&self.name[..], &self.operations[..])
+        else {
+            return None;
+        };
+        Some(Self { name: vec![format!("{package}.{name}")], operations: operations.to_vec() })
+    }
+
     /// The name that it starts from, scopes included.
     #[must_use]
     pub fn name(&self) -> String {
@@ -260,6 +278,20 @@ mod tests {
 
     fn read(text: &str) -> Expression {
         text.parse().unwrap()
+    }
+
+    #[test]
+    fn variables_of_go_have_their_package_in_the_name() {
+        let name = |text: &str| Expression::of_variable(text).map(|found| found.name());
+        assert_eq!(name("main.stats").as_deref(), Some("main.stats"));
+        assert_eq!(name("ns::stats").as_deref(), Some("ns::stats"));
+        assert_eq!([name("main.stats.hits"), name("*stats")], [None, None]);
+        let field = "main.stats.hits[1]".parse::<Expression>().unwrap().of_package().unwrap();
+        assert_eq!(
+            (field.name(), field.to_string()),
+            ("main.stats".into(), "main.stats.hits[1]".into())
+        );
+        assert_eq!("stats".parse::<Expression>().unwrap().of_package(), None);
     }
 
     #[test]

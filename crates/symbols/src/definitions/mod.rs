@@ -233,7 +233,7 @@ impl Definitions {
     /// symbol table has it. `None` where debug information does not have it.
     #[must_use]
     pub fn fields(&self, name: &str, address: u64, offsets: &[u64]) -> Vec<Option<FieldAt>> {
-        let expression = name.parse::<Expression>().ok().filter(Expression::is_name);
+        let expression = Expression::of_variable(name);
         let found = expression.zip(self.debug()).and_then(|(expression, debug)| {
             typed::fields(self, debug, (&expression, address), offsets)
         });
@@ -270,7 +270,7 @@ impl Definitions {
         address: u64,
         parts: &[Vec<u64>],
     ) -> Vec<Option<PartLayout>> {
-        let expression = name.parse::<Expression>().ok().filter(Expression::is_name);
+        let expression = Expression::of_variable(name);
         let found = expression.zip(self.debug()).and_then(|(expression, debug)| {
             typed::part_layouts(self, debug, (&expression, address), parts)
         });
