@@ -91,6 +91,9 @@ pub struct WatchTarget {
     pub in_kernel: bool,
     /// What a reader should know: pointers that were followed, what the hardware does instead.
     pub notes: Vec<String>,
+    /// A word of a cache line that no type describes: threads may use different bytes of it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_untyped: bool,
 }
 
 /// What a slot of the hardware watches.

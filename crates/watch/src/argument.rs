@@ -162,7 +162,15 @@ fn gone(error: &MachineError) -> WatchError {
 
 fn point(address: u64) -> Point {
     let access = Access::Execute;
-    Point { target: 0, address, bytes: 0, access, in_kernel: false, is_shared: false }
+    Point {
+        target: 0,
+        address,
+        bytes: 0,
+        access,
+        in_kernel: false,
+        is_shared: false,
+        is_brief: false,
+    }
 }
 
 fn watched(number: usize, address: u64, argument: u8) -> ProgramPoint {

@@ -121,6 +121,7 @@ fn rounds(
         access: Access::Write,
         in_kernel: false,
         is_shared: false,
+        is_brief: false,
     };
     let thread = PointScope::Thread(tid.as_nanos() as u32);
     let (points, programs) = ([point], [program]);

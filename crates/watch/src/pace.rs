@@ -23,6 +23,8 @@ const PRUDENCE: f64 = 1.25;
 pub const ALLOWANCE_NS: f64 = 100e6;
 /// A slice is worth arming for if it can last so long …
 const SLICE_NS: f64 = 2e6;
+/// What turns may have for sure, of the limit.
+const SHARE_OF_TURNS: f64 = 0.5;
 /// … and is looked at after so long at most.
 const LONGEST_SLICE: Duration = Duration::from_millis(10);
 const SHORTEST_SLICE: Duration = Duration::from_micros(500);
@@ -111,6 +113,15 @@ impl Pace {
         self.last = *seen;
     }
 
+    /// Whether so many hits, whatever else was hit, take less than half of what the limit leaves in a second and in the
+    /// time since the start, nanoseconds.
+    pub(crate) fn affords(&self, hits: u64, since_start: u64) -> bool {
+        let time = since_start as f64 + 1e9;
+        self.limit.is_none_or(|limit| {
+            hits as f64 * self.cost_ns <= limit / PRUDENCE * time * SHARE_OF_TURNS
+        })
+    }
+
     /// Hit time per time of work until now.
     pub(crate) fn slowdown(&self, seen: &Seen) -> Option<f64> {
         let spent = seen.hits as f64 * self.cost_ns;
@@ -174,6 +185,15 @@ mod tests {
         let mut pace = Pace::new(None, 1e6);
         let seen = Seen { now: 10, armed: 10, hits: 1 << 40, cpu: 1 };
         assert!(pace.step(seen, true, 0.5).armed);
+    }
+
+    #[test]
+    fn turns_have_hits_for_sure_within_the_limit() {
+        let pace = Pace::new(Some(0.1), 5_000.0);
+        let allowed = (0..).find(|&hits| !pace.affords(hits, 0)).unwrap();
+        assert_eq!(allowed, 8_001, "40 ms");
+        assert!(pace.affords(8_001, 1_000_000_000) && !pace.affords(16_001, 1_000_000_000));
+        assert!(Pace::new(None, 5_000.0).affords(u64::MAX, 0));
     }
 
     #[test]

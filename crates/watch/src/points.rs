@@ -31,6 +31,8 @@ pub struct Point {
     pub in_kernel: bool,
     /// Memory that processes share.
     pub is_shared: bool,
+    /// Watched in short turns only, to see whether it is hit at all.
+    pub is_brief: bool,
 }
 
 impl Point {

@@ -117,6 +117,7 @@ fn push_frames(frames: &mut Vec<Site>, symbol: Option<&Symbol>, module: &Arc<str
         function: Some(Arc::clone(name)),
         inlined_into,
         line,
+        called_from: None,
         module: Arc::clone(module),
         address: None,
     };

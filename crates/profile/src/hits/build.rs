@@ -239,6 +239,7 @@ impl BuildContext<'_> {
             exact: writers.is_some() || by_blocks.is_some(),
             has_writers: writers.is_some(),
             records: stats.records,
+            successions: stats.successions,
             written: stats.written,
             passed: writers.filter(|_| info.when.is_some()).map(|writers| match &info.passed[..] {
                 [] => writers.total.passed,

@@ -37,6 +37,9 @@ pub struct Site {
     pub inlined_into: Option<Arc<str>>,
     /// Source line. Foreign text.
     pub line: Option<Line>,
+    /// The nearest function outside the standard library that the innermost one was inlined into, and the line of the
+    /// call in it; `None` where the innermost one is no function of the standard library. Foreign text.
+    pub called_from: Option<(Arc<str>, Line)>,
     /// Path of the file, or a name in brackets. Foreign text.
     pub module: Arc<str>,
     /// Where in the module, if no symbol tells the function.
@@ -48,7 +51,14 @@ impl Site {
     pub(crate) fn new(symbol: Option<&Symbol>, module: Arc<str>, address: u64) -> Self {
         let Some(symbol) = symbol else {
             let address = Some(address).filter(|address| *address != 0);
-            return Self { function: None, inlined_into: None, line: None, module, address };
+            return Self {
+                function: None,
+                inlined_into: None,
+                line: None,
+                called_from: None,
+                module,
+                address,
+            };
         };
         let line = symbol.inlined.last().map_or(&symbol.line, |frame| &frame.line);
         let is_inlined = !symbol.inlined.is_empty();
@@ -56,6 +66,7 @@ impl Site {
             function: Some(Arc::clone(symbol.innermost())),
             inlined_into: is_inlined.then(|| Arc::clone(&symbol.name)),
             line: line.clone(),
+            called_from: called_from(symbol),
             module,
             address: None,
         }
@@ -71,6 +82,31 @@ impl Site {
         let numbers = each.iter().map(number).collect();
         (all, numbers)
     }
+}
+
+/// Paths of the standard libraries of C++ (GCC, LLVM), Rust and Go.
+const STANDARD: [&str; 8] = [
+    "/include/c++/",
+    "/c++/v1/",
+    "/rustc/",
+    "library/core/src/",
+    "library/std/src/",
+    "library/alloc/src/",
+    "/src/runtime/",
+    "/src/sync/",
+];
+
+fn is_standard(line: &Line) -> bool {
+    STANDARD.iter().any(|part| line.file.contains(part))
+}
+
+fn called_from(symbol: &Symbol) -> Option<(Arc<str>, Line)> {
+    let inlined = symbol.inlined.iter().rev().map(|frame| (&frame.name, frame.line.as_ref()));
+    let mut frames = inlined.chain([(&symbol.name, symbol.line.as_ref())]);
+    frames.next().and_then(|(_, line)| line).filter(|line| is_standard(line))?;
+    let own = frames.filter_map(|(name, line)| Some((name, line?)));
+    let (name, line) = own.into_iter().find(|(_, line)| !is_standard(line))?;
+    Some((Arc::clone(name), line.clone()))
 }
 
 /// A thread.

@@ -189,6 +189,8 @@ pub struct TargetHits {
     pub plus_one: Option<HitShare>,
     /// By place and thread.
     pub matrix: Matrix,
+    /// Records that came shortly after one another.
+    pub successions: Successions,
     /// One by one.
     pub history: History,
     /// Values that hits found, by point: the new ones where they are read after the access, else the old.
@@ -197,6 +199,15 @@ pub struct TargetHits {
     pub transitions: Frequent<(u32, u64, u64)>,
     /// By blocks of time.
     pub blocks: Vec<Block>,
+}
+
+/// Pairs of records of a target, one within 0.2 ms of the other.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Successions {
+    /// All pairs.
+    pub of: u64,
+    /// Those of two threads.
+    pub changes: u64,
 }
 
 /// Hits per second.

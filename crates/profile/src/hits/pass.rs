@@ -8,6 +8,7 @@ use pmuscope_perfdata::reader::{
 use pmuscope_perfdata::watch::{Access, Hit, HitFlags, ValueKind, WatchInfo, WriterCount};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::Successions;
 use super::frequent::KeyCounter;
 use super::history::{HitRecord, Keeper, Pairs};
 use super::matrix::{Counts, MatrixCells, Thread};
@@ -40,8 +41,24 @@ pub(super) struct TargetStats {
     pub(super) cells: MatrixCells,
     pub(super) unattributed: u64,
     pub(super) keeper: Keeper,
+    pub(super) successions: Successions,
+    /// Time and thread of the last record.
+    last: Option<(u64, u32)>,
     pub(super) values: KeyCounter<(u32, u64)>,
     pub(super) transitions: KeyCounter<(u32, u64, u64)>,
+}
+
+/// Nanoseconds between records that succeed one another: watchpoints were enabled all the time between.
+const SUCCEEDS_NS: u64 = 200_000;
+
+impl TargetStats {
+    fn succeeds(&mut self, time: u64, thread: u32) {
+        let before = self.last.replace((time, thread));
+        if let Some((_, other)) = before.filter(|(at, _)| time.saturating_sub(*at) < SUCCEEDS_NS) {
+            self.successions.of += 1;
+            self.successions.changes += u64::from(other != thread);
+        }
+    }
 }
 
 /// A recording that was gone through.
@@ -137,6 +154,8 @@ impl Pass {
             cells: MatrixCells::default(),
             unattributed: 0,
             keeper: Keeper::new(options.ends, options.between),
+            successions: Successions::default(),
+            last: None,
             values: KeyCounter::new(VALUES),
             transitions: KeyCounter::new(VALUES),
         };
@@ -277,6 +296,7 @@ impl Pass {
         let process = (!point.in_kernel).then_some(pid as u32);
         self.handovers.add(point.line, process, tid as u32);
         let thread = self.thread(pid, tid);
+        self.targets[point.target].succeeds(sample.time.unwrap_or(0), thread);
         let who = TransferEnd { address: point.address, site, thread };
         self.transfers.add(point, process, who);
         let written = HitRecord {

@@ -38,6 +38,8 @@ pub enum SharingVerdict {
     ReadOnly,
     /// Too few hits to tell.
     NotEnough,
+    /// What was watched leaves several of these open.
+    Inconclusive,
 }
 
 /// A cache line with several words that were watched.

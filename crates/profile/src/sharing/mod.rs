@@ -63,7 +63,7 @@ pub use pmuscope_symbols::definitions::{ArrayLayout, FieldRole, LayoutField, Typ
 pub use ranking::SampledMemory;
 pub use sums::AccessSums;
 pub use verdict::LineVerdict;
-pub use watched::{WatchedAccess, WatchedLine, WatchedWord};
+pub use watched::{WatchDoubt, WatchedAccess, WatchedLine, WatchedWord};
 
 /// Lines that are looked at more closely.
 const MOST_LINES: usize = 1024;

@@ -2,7 +2,7 @@
 
 use pmuscope_profile::hits::{Hits, Transfer, TransferEnd};
 use pmuscope_profile::sharing::{
-    LineOffset, SharedLine, SharedLines, WatchedAccess, WatchedLine, WatchedWord,
+    LineOffset, SharedLine, SharedLines, WatchDoubt, WatchedAccess, WatchedLine, WatchedWord,
 };
 use serde::Serialize;
 use serde_json::json;
@@ -78,8 +78,8 @@ impl<'a> WatchedLinesView<'a> {
         let say = |text: &str| Note { warning: false, text: text.to_owned() };
         if self.hits.took_turns {
             notes.push(say(
-                "there are more words than debug registers, so they were watched at different times: compare accesses of \
-                 one word, not of several.",
+                "there are more words than debug registers, so they were watched in turns: compare accesses of one word, \
+                 or divide them by the time that each was enabled.",
             ));
         } else if self.hits.is_part() {
             notes.push(say(
@@ -124,7 +124,7 @@ impl<'a> WatchedLinesView<'a> {
             .linked_as("Watched lines")
             .which_worries(line.is_contended())
             .line(Some(evidence(line)))
-            .line(Some(consequence(line.verdict).to_owned()))
+            .line(Some(follows(line)))
             .sheet(self.words(line, sampled, false))
             .line(unused(line))
             .part(
@@ -167,7 +167,13 @@ impl<'a> WatchedLinesView<'a> {
             Field::count("readers", move |row| threads(row, |one| one.reads > 0)),
             Field::count("writers", move |row| threads(row, |one| one.writes > 0)),
             Field::seconds("enabled_s", |row: &WatchedWord| Some(row.enabled_s)).for_programs(),
+            Field::flag("untyped", |row: &WatchedWord| row.is_untyped).for_programs(),
         ];
+        let enabled = Field::part("enabled_share", |row: &WatchedWord| Some(row.enabled_share));
+        fields.push(match line.is_part {
+            true => enabled.head("enabled"),
+            false => enabled.for_programs(),
+        });
         if let Some(sampled) = sampled {
             fields.extend(sampled_fields(sampled));
         }
@@ -363,11 +369,55 @@ fn title(line: &WatchedLine) -> String {
     )
 }
 
-/// How many words are no rows.
+/// What follows from the verdict, or what it takes to have one.
+fn follows(line: &WatchedLine) -> String {
+    use WatchDoubt::{InTurns, NoType, TooBrief};
+    let (NoType(number) | TooBrief(number) | InTurns(number, _)) = match line.doubt {
+        Some(doubt) => doubt,
+        None => return consequence(line.verdict).to_owned(),
+    };
+    let Some(word) = line.words.get(number as usize) else {
+        return consequence(line.verdict).to_owned();
+    };
+    let name = word_name(word);
+    match line.doubt {
+        Some(InTurns(_, seen)) => format!(
+            "{name} went from one thread to another in only {} of {} successive accesses, as when goroutines move between \
+             threads, or threads share a CPU: whether several use it at the same time is not known. Try: each on a CPU and \
+             thread of its own (taskset, runtime.LockOSThread)",
+            count(seen.changes),
+            count(seen.of)
+        ),
+        Some(NoType(_)) => {
+            let address = line.address + u64::from(word.offset);
+            format!(
+                "several threads use {name} ({}), but no type says whether they use the same bytes of it. Try: a program \
+                 with debug information (-g), -p PID, or --watch {address:#x}/{} if it is one variable",
+                counted(word.bytes, "byte"),
+                word.bytes
+            )
+        }
+        _ => format!(
+            "{name} was enabled for {} only, so accesses of other threads may have been missed. Try: a longer --timeout",
+            duration(word.enabled_s)
+        ),
+    }
+}
+
+/// How many words are no rows, and the shortest time that one of them was watched.
 fn unused(line: &WatchedLine) -> Option<String> {
-    let is_used = |number: &usize| line.accesses.iter().any(|one| one.word as usize == *number);
-    let unused = (0..line.words.len()).filter(|number| !is_used(number)).count() as u64;
-    (unused > 0).then(|| format!("{} without accesses", counted(unused, "more word")))
+    let is_used = |number: usize| line.accesses.iter().any(|one| one.word as usize == number);
+    let unused = line.words.iter().enumerate().filter(|(number, _)| !is_used(*number));
+    let times: Vec<(f64, f64)> =
+        unused.map(|(_, word)| (word.enabled_s, word.enabled_share)).collect();
+    let (seconds, share) = times.iter().copied().min_by(|one, other| one.0.total_cmp(&other.0))?;
+    let mut text = format!("{} without accesses", counted(times.len() as u64, "more word"));
+    if line.is_part {
+        let each = if times.len() > 1 { "each " } else { "" };
+        let (seconds, share) = (duration(seconds), percent(share, 1));
+        text.push_str(&format!(", {each}enabled for {seconds} or more ({share} of the time)"));
+    }
+    Some(text)
 }
 
 fn threads(line: &WatchedLine) -> u64 {
@@ -494,8 +544,15 @@ mod tests {
 
     #[test]
     fn words_without_a_name_go_by_their_offset() {
-        let word =
-            |name: &str| WatchedWord { name: name.into(), offset: 16, bytes: 8, enabled_s: 1.0 };
+        let word = |name: &str| WatchedWord {
+            name: name.into(),
+            offset: 16,
+            bytes: 8,
+            enabled_s: 1.0,
+            enabled_share: 1.0,
+            per_access: 1.0,
+            is_untyped: false,
+        };
         assert_eq!(word_name(&word("0x7f0010")), "+16");
         assert_eq!(word_name(&word("queue.\u{1b}[0m")), escape("queue.\u{1b}[0m"));
     }

@@ -1,6 +1,7 @@
 //! Hits in words: what was watched, threads, places, values, verdicts.
 
 use pmuscope_perfdata::watch::{Access, HitCost, Means, WatchInfo, WatchTarget};
+use pmuscope_profile::Line;
 use pmuscope_profile::hits::{
     CacheLine, HitShare, HitValue, Hits, Rate, SharingVerdict, Site, TargetHits, Thread,
 };
@@ -217,7 +218,8 @@ pub(crate) fn thread(thread: Option<&Thread>) -> String {
     thread.map_or("-".into(), |one| format!("{} {}", one.tid, escape(&one.command)))
 }
 
-/// `bump counter.c:41`, `inner (in outer) counter.c:41`, `libc.so.6+0x1234`.
+/// `bump counter.c:41`, `inner (in outer) counter.c:41`, `work main.cpp:7 (fetch_add atomic_base.h:618)`,
+/// `libc.so.6+0x1234`.
 pub(crate) fn place(site: Option<&Site>) -> String {
     let Some(site) = site else { return "-".to_owned() };
     let module = short(&site.module);
@@ -227,15 +229,17 @@ pub(crate) fn place(site: Option<&Site>) -> String {
             None => module,
         };
     };
+    let line = |line: &Line| {
+        let number = line.number.map_or("?".into(), |number| number.to_string());
+        format!(" {}:{number}", short(&line.file))
+    };
+    if let Some((caller, of_call)) = &site.called_from {
+        let inner = site.line.as_ref().map(line).unwrap_or_default();
+        return format!("{}{} ({}{inner})", escape(caller), line(of_call), escape(function));
+    }
     let outer = site.inlined_into.as_ref().filter(|outer| *outer != function);
     let outer = outer.map_or_else(String::new, |outer| format!(" (in {})", escape(outer)));
-    let line = site.line.as_ref().map_or_else(
-        || format!(" [{module}]"),
-        |line| {
-            let number = line.number.map_or("?".into(), |number| number.to_string());
-            format!(" {}:{number}", short(&line.file))
-        },
-    );
+    let line = site.line.as_ref().map_or_else(|| format!(" [{module}]"), line);
     format!("{}{outer}{line}", escape(function))
 }
 
@@ -358,6 +362,7 @@ pub(crate) fn verdict(verdict: SharingVerdict) -> &'static str {
         SharingVerdict::InTurn => "one thread at a time",
         SharingVerdict::ReadOnly => "read only",
         SharingVerdict::NotEnough => "not enough hits",
+        SharingVerdict::Inconclusive => "inconclusive",
     }
 }
 
@@ -377,6 +382,7 @@ pub(crate) fn consequence(verdict: SharingVerdict) -> &'static str {
         SharingVerdict::InTurn => "each thread was done before the next began",
         SharingVerdict::ReadOnly => "threads only read the line, so each cache keeps a copy",
         SharingVerdict::NotEnough => "too few hits for a verdict",
+        SharingVerdict::Inconclusive => "several verdicts are possible",
     }
 }
 
@@ -412,6 +418,7 @@ pub(crate) fn verdict_word(verdict: SharingVerdict) -> &'static str {
         SharingVerdict::InTurn => "in_turn",
         SharingVerdict::ReadOnly => "read_only",
         SharingVerdict::NotEnough => "not_enough",
+        SharingVerdict::Inconclusive => "inconclusive",
     }
 }
 

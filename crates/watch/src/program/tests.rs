@@ -36,6 +36,7 @@ fn point(address: u64) -> Point {
         access: Access::Write,
         in_kernel: false,
         is_shared: false,
+        is_brief: false,
     }
 }
 

@@ -26,7 +26,7 @@ use pmuscope_symbols::definitions::ValueType;
 
 pub use error::ResolveError;
 pub use pieces::Piece;
-pub use words::{LineWord, WordAccess, line_words, of_words};
+pub use words::{Attention, LineWord, line_words, of_words};
 
 use crate::slots::Kind;
 use crate::target::{Access, Target, TargetLocation};
@@ -66,6 +66,10 @@ pub struct Watchpoint {
     pub in_kernel: bool,
     /// What one should know to read the result; a sentence each.
     pub notes: Vec<String>,
+    /// Whether it is a word of which threads may use different bytes, as no type says what is there.
+    pub is_untyped: bool,
+    /// Whether it is watched in short turns only ([`Attention::Brief`]).
+    pub is_brief: bool,
 }
 
 /// A pointer that was read.

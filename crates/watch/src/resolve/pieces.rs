@@ -103,6 +103,8 @@ fn of(name: String, address: u64, len: u64, access: Access, pieces: Vec<Piece>) 
         followed: Vec::new(),
         in_kernel: crate::target::is_kernel_address(address),
         notes: Vec::new(),
+        is_untyped: false,
+        is_brief: false,
     }
 }
 

@@ -6,6 +6,8 @@ use pmuscope_perfdata::watch::ArmedBlock;
 
 /// Blocks at most, unless there are more turns; at least half as many once there have been so many.
 const MOST: usize = 512;
+/// The same where turns are brief: such a turn ends after some hits, so a rate is the mean of its turns.
+const MOST_BRIEF: usize = 2048;
 /// Blocks of a turn at least.
 const LEAST_OF_TURN: usize = 4;
 /// A block at first, nanoseconds.
@@ -24,8 +26,9 @@ pub(super) struct Blocks {
 
 impl Blocks {
     /// For so many sets of points that take turns.
-    pub(super) fn new(turns: usize) -> Self {
-        let most = MOST.max(turns * LEAST_OF_TURN);
+    pub(super) fn new(turns: usize, has_brief: bool) -> Self {
+        let most = if has_brief { MOST_BRIEF } else { MOST };
+        let most = most.max(turns * LEAST_OF_TURN);
         Self { done: Vec::new(), length: SHORTEST, armed: 0, most }
     }
 
@@ -98,7 +101,7 @@ mod tests {
         fn nothing_is_lost_and_blocks_stay_few(
             lengths in proptest::collection::vec(1_000_u64..40_000_000, 1..5000),
         ) {
-            let mut blocks = Blocks::new(1);
+            let mut blocks = Blocks::new(1, false);
             let (mut now, mut armed, mut hits) = (0, 0, 0);
             for (number, length) in lengths.iter().enumerate() {
                 let (on, hit) = (length / 3, number as u64 % 7);
@@ -115,7 +118,7 @@ mod tests {
 
     #[test]
     fn a_pause_belongs_to_the_slice_before_it() {
-        let mut blocks = Blocks::new(1);
+        let mut blocks = Blocks::new(1, false);
         blocks.add(&stretch(0, 10_000_000, 10_000_000, 4));
         blocks.add(&stretch(10_000_000, 110_000_000, 0, 0));
         blocks.add(&stretch(110_000_000, 120_000_000, 10_000_000, 5));
@@ -126,7 +129,7 @@ mod tests {
     #[test]
     fn turns_stay_apart() {
         for turns in [2, 100, 1000] {
-            let mut blocks = Blocks::new(turns);
+            let mut blocks = Blocks::new(turns, false);
             let times = 6_000 / turns as u64;
             for at in 0..times * turns as u64 {
                 let mut block = stretch(at * 1_000_000, (at + 1) * 1_000_000, 900_000, 1);

@@ -30,6 +30,7 @@ use crate::cost::{self, CostError};
 use crate::hits::{self, Identity};
 use crate::pace::Pace;
 use crate::points::{Point, PointError, PointScope};
+use crate::prepare::Turn;
 use crate::program::{IS_SUPPORTED, Memory, ProgramPoint, TRAPS_AFTER, load};
 
 /// Ids of our samples: far above those that the kernel counts up from 1.
@@ -44,8 +45,8 @@ pub struct WatchOptions {
     pub targets: Vec<WatchTarget>,
     /// One for each slot that is needed.
     pub points: Vec<Point>,
-    /// Numbers of the points that are armed together; more than one where not all fit.
-    pub turns: Vec<Vec<usize>>,
+    /// Points that are armed together; several turns where not all fit.
+    pub turns: Vec<Turn>,
     /// Write down only hits for which this holds.
     pub when: Option<Condition>,
     /// Write down only hits that change the value.

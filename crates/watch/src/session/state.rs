@@ -12,8 +12,9 @@ use pmuscope_perfdata::watch::ArmedBlock;
 
 use super::WatchOptions;
 use super::blocks::Blocks;
-use crate::pace::{Pace, Seen};
+use crate::pace::{Pace, PaceStep, Seen};
 use crate::points::{Opened, Point, PointError, PointScope};
+use crate::prepare::Turn;
 use crate::program::{FIRST_TIME, Memory};
 
 /// How often one readings while nothing is armed that should be.
@@ -27,6 +28,14 @@ const RATE_EVERY_NS: u64 = 100_000_000;
 /// A turn, where not all points fit, lasts so long, and so many times as long as it takes to begin.
 const TURN_NS: u64 = 100_000_000;
 const TURN_PER_OPENING: u64 = 10;
+/// The same of a brief turn.
+const BRIEF_NS: u64 = 20_000_000;
+/// A turn is armed for so long, or for so many hits, whatever the pace: else points whose turn comes after that of points
+/// with many hits would not be armed at all. Of a brief turn that is all.
+const SURE_NS: u64 = BRIEF_NS;
+const SURE_HITS: u64 = 100;
+/// How often hits are counted meanwhile.
+const SURE_LOOK: Duration = Duration::from_millis(1);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
@@ -43,9 +52,13 @@ pub(super) struct WatchState {
     places: Vec<PointScope>,
     /// Count the CPU time of the observed threads and what they start.
     clocks: Vec<OwnedFd>,
-    turns: Vec<Vec<usize>>,
+    turns: Vec<Turn>,
     turn: usize,
     turn_until: u64,
+    /// Time armed and hits until its begin.
+    before_turn: Seen,
+    /// Hits that turns had for sure, whatever the pace.
+    sure_hits: u64,
     /// All points of the turn are open.
     is_turn_open: bool,
     /// How often points have been armed.
@@ -82,15 +95,18 @@ pub(super) struct WatchState {
 impl WatchState {
     pub(super) fn new(options: &WatchOptions, pace: Pace) -> Self {
         let first = options.turns.first().cloned().unwrap_or_default();
+        let brief = options.turns.iter().filter(|turn| turn.is_brief).count();
         Self {
             phase: Phase::Waiting,
             clockid: options.clockid,
-            opened: Opened::none(&options.points, &first),
+            opened: Opened::none(&options.points, &first.points),
             places: Vec::new(),
             clocks: Vec::new(),
             turns: options.turns.clone(),
             turn: 0,
             turn_until: 0,
+            before_turn: Seen::default(),
+            sure_hits: 0,
             is_turn_open: true,
             time: FIRST_TIME,
             pace,
@@ -105,7 +121,7 @@ impl WatchState {
             cpu_before: 0,
             cpu_read: None,
             counted: vec![Some(0); options.points.len()],
-            blocks: Blocks::new(options.turns.len()),
+            blocks: Blocks::new(options.turns.len(), brief > 0),
             every: 1,
             most_every: 1,
             most_records: options.most_records.max(1),
@@ -134,7 +150,7 @@ impl WatchState {
 
     pub(super) fn forget(&mut self, points: &[Point]) {
         let first = self.turns.first().cloned().unwrap_or_default();
-        self.opened = Opened::none(points, &first);
+        self.opened = Opened::none(points, &first.points);
         self.places.clear();
         self.clocks.clear();
     }
@@ -147,7 +163,7 @@ impl WatchState {
         let now = clock(clockid);
         (self.started, self.looked, self.rate_looked) = (now, now, now);
         self.armed_since = Some(now);
-        self.turn_until = now + TURN_NS;
+        self.turn_until = now + self.turn_ns();
         self.phase = Phase::Running;
         Ok(())
     }
@@ -188,12 +204,11 @@ impl WatchState {
             self.read_cpu(kernel);
         }
         self.limit_records(memory, now);
-        if self.turns.len() > 1 && now >= self.turn_until {
+        if self.is_turn_over(now) {
             let turned = self.next_turn(kernel, machine, memory, programs, options);
             self.note(turned);
         }
-        let seen = self.seen(now);
-        let step = self.pace.step(seen, self.armed_since.is_some(), self.random.f64());
+        let step = self.wanted(now);
         let was_armed = self.armed_since.is_some();
         let set = self.set_armed(kernel, memory, step.armed && self.is_turn_open);
         self.note(set);
@@ -201,11 +216,48 @@ impl WatchState {
             // A slice ends here, so that a stretch of time is either armed or a pause.
             self.account(kernel, memory, self.disarmed);
         }
-        if self.turns.len() > 1 {
+        if self.has_turns() {
             let rest = Duration::from_nanos(self.turn_until.saturating_sub(clock(self.clockid)));
             return step.wait.min(rest.max(Duration::from_micros(100)));
         }
         step.wait
+    }
+
+    /// Whether points are not armed all together all the time.
+    fn has_turns(&self) -> bool {
+        self.turns.len() > 1 || self.turns.iter().any(|turn| turn.is_brief)
+    }
+
+    fn turn_ns(&self) -> u64 {
+        match self.turns.get(self.turn) {
+            Some(turn) if turn.is_brief => BRIEF_NS,
+            _ => TURN_NS,
+        }
+    }
+
+    /// Whether the turn has had the time that it has to have.
+    fn had_its_share(&self, now: u64) -> bool {
+        let seen = self.seen(now);
+        let armed = seen.armed.saturating_sub(self.before_turn.armed);
+        let hits = seen.hits.saturating_sub(self.before_turn.hits);
+        armed >= SURE_NS || hits >= SURE_HITS || !self.pace.affords(self.sure_hits, seen.now)
+    }
+
+    fn is_turn_over(&self, now: u64) -> bool {
+        let has_share = !self.is_turn_open || self.had_its_share(now);
+        self.has_turns() && has_share && now >= self.turn_until
+    }
+
+    /// Whether points are to be armed, and when to look again.
+    fn wanted(&mut self, now: u64) -> PaceStep {
+        let seen = self.seen(now);
+        let step = self.pace.step(seen, self.armed_since.is_some(), self.random.f64());
+        let is_brief = self.turns.get(self.turn).is_some_and(|turn| turn.is_brief);
+        match self.has_turns() {
+            true if !self.had_its_share(now) => PaceStep { armed: true, wait: SURE_LOOK },
+            true if is_brief => PaceStep { armed: false, ..step },
+            _ => step,
+        }
     }
 
     fn seen(&self, now: u64) -> Seen {
@@ -254,7 +306,7 @@ impl WatchState {
         }
         let points = match self.turns.len() {
             0 | 1 => Vec::new(),
-            _ => self.turns[self.turn].iter().map(|&point| point as u32).collect(),
+            _ => self.turns[self.turn].points.iter().map(|&point| point as u32).collect(),
         };
         let armed_ns = self.armed_ns.saturating_sub(self.blocks.armed());
         let cpu_ns = self.cpu_since_last_look(kernel);
@@ -341,7 +393,7 @@ impl WatchState {
     ) -> Result<(), PointError> {
         let began = clock(self.clockid);
         // Whatever happens, the next turn comes in its time.
-        self.turn_until = began + TURN_NS;
+        self.turn_until = began + self.turn_ns();
         let was_armed = self.armed_since.is_some();
         self.set_armed(kernel, memory, false)?;
         if was_armed {
@@ -349,9 +401,11 @@ impl WatchState {
             self.account(kernel, memory, self.disarmed);
         }
         self.read_counts(kernel);
+        let hits: u64 = self.hits.iter().sum();
+        self.sure_hits += hits.saturating_sub(self.before_turn.hits).min(SURE_HITS);
         self.is_turn_open = false;
         self.turn = (self.turn + 1) % self.turns.len();
-        self.opened = Opened::none(&options.points, &self.turns[self.turn]);
+        self.opened = Opened::none(&options.points, &self.turns[self.turn].points);
         let threads = options.pids.iter().filter_map(|&pid| machine.threads(pid).ok()).flatten();
         let threads: Vec<PointScope> = threads.map(PointScope::Thread).collect();
         let places = if options.pids.is_empty() { &self.places } else { &threads };
@@ -360,7 +414,8 @@ impl WatchState {
         }
         self.is_turn_open = true;
         let now = clock(self.clockid);
-        self.turn_until = now + TURN_NS.max((now - began) * TURN_PER_OPENING);
+        self.turn_until = now + self.turn_ns().max((now - began) * TURN_PER_OPENING);
+        self.before_turn = self.seen(now);
         Ok(())
     }
 

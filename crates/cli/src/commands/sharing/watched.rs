@@ -3,7 +3,8 @@
 //! ```text
 //!  LINE   1, 2, …   a line of the recording ─► its address in its process; by name in another one ─┐
 //!         queue     a variable, field or address, as `watch` takes it ────────────────────────────┴► words of the line
-//!         ─► survey (of a running process): which words are accessed at all ─► these, for writes and for reads
+//!         ─► looks (at a running process): which parts are one word, and which words are accessed
+//!         ─► these as long as the slowdown allows, the others now and then, for writes and for reads
 //! ```
 
 use std::ffi::OsString;
@@ -15,10 +16,10 @@ use pmuscope_console::output::{Form, Format};
 use pmuscope_counters::spawn::Status;
 use pmuscope_machine::{Machine, Target};
 use pmuscope_profile::hits::Hits;
-use pmuscope_profile::sharing::{SharedLine, SharedLines, WatchedLine};
+use pmuscope_profile::sharing::{SharedLine, SharedLines, WatchedLine, WatchedWord};
 use pmuscope_recorder::Summary;
 use pmuscope_report::{SampledLine, WatchLimits, WatchedLinesView, escape};
-use pmuscope_watch::resolve::{LineWord, WordAccess, line_words};
+use pmuscope_watch::resolve::{Attention, LineWord, line_words};
 use pmuscope_watch::target::Target as WatchTarget;
 
 use super::Args;
@@ -26,14 +27,14 @@ use crate::commands::watch::{self, TargetRequest, WatchRequest, WatchedPart};
 use crate::commands::windows::WithDumps;
 use crate::commands::{duration, program};
 
-/// Offsets with a smaller share of a line's samples are not watched.
+/// Words with a smaller share of a line's accesses are watched now and then only.
 const SLIGHT: f64 = 0.01;
 /// Extra time of the program that watching may take.
 const MOST_SLOWDOWN: f64 = 0.1;
 /// Debug registers of x86, and at least as many as arm64 has.
 const SLOTS: usize = 4;
-/// A first look at as many words as there are debug registers.
-const LOOK: Duration = Duration::from_millis(250);
+/// Looks at all words of a line, for each turn of debug registers.
+const LOOK: Duration = Duration::from_millis(100);
 /// Records per second: enough that every hit is written down until the slowdown is reached.
 const MOST_RECORDS: u64 = 1_000_000;
 
@@ -100,7 +101,7 @@ pub(super) fn run(args: &Args, form: &Form) -> anyhow::Result<Exit> {
     Ok(exit)
 }
 
-/// What to watch: in running processes, the words of the line that a first look finds accessed.
+/// What to watch: in a running process, the words of the line, most of the time those that looks find accessed.
 fn request(
     machine: &Machine,
     args: &Args,
@@ -121,10 +122,18 @@ fn request(
     };
     // Of what can be watched; else the error says all.
     watch::warn(machine);
-    let words = words.map(|words| accessed_now(machine, args, &target, words)).transpose()?;
-    let part = words.map_or(part, |words| WatchedPart::Words(words, WordAccess::Apart));
+    let words = words.map(|words| looked_at(machine, args, &target, words)).transpose()?;
+    let targets = words.map_or_else(
+        || vec![part],
+        |(accessed, others)| {
+            vec![
+                WatchedPart::Words(accessed, Attention::Full),
+                WatchedPart::Words(others, Attention::Brief),
+            ]
+        },
+    );
     Ok(WatchRequest {
-        targets: vec![part],
+        targets,
         command: args.watched.command.clone(),
         timeout: args.watched.timeout.map(Duration::from_millis),
         together: 2,
@@ -150,35 +159,99 @@ fn of_words(target: Target) -> WatchRequest {
     }
 }
 
-/// The words with at least a hundredth of the accesses in a moment; all, if there were none.
-fn accessed_now(
+/// The words with at least a hundredth of the accesses, and the others; all are the first, if there were no accesses.
+/// Words without a type are looked at in halves until it shows whether threads use the same bytes.
+fn looked_at(
     machine: &Machine,
     args: &Args,
     target: &Target,
     words: Vec<LineWord>,
-) -> anyhow::Result<Vec<LineWord>> {
-    if words.len() * 2 <= SLOTS {
-        return Ok(words);
+) -> anyhow::Result<(Vec<LineWord>, Vec<LineWord>)> {
+    if words.len() * 2 <= SLOTS && words.iter().all(|word| word.is_typed) {
+        return Ok((words, Vec::new()));
     }
-    let turns = words.len().div_ceil(SLOTS);
+    let mut seen = look(machine, args, target, words)?;
+    while let Some(doubtful) = doubtful(&seen) {
+        let halves = doubtful.iter().flat_map(LineWord::halves).collect();
+        seen.retain(|one| !doubtful.contains(&one.word));
+        seen.extend(look(machine, args, target, halves)?);
+    }
+    seen.sort_by_key(|one| one.word.address);
+    let all: f64 = seen.iter().map(|one| one.per_s).sum();
+    let is_accessed = |one: &SeenWord| all <= 0.0 || one.per_s >= SLIGHT * all;
+    let (accessed, others): (Vec<_>, Vec<_>) = seen.into_iter().partition(is_accessed);
+    let words = |seen: Vec<SeenWord>| seen.into_iter().map(|one| one.word).collect();
+    Ok((words(accessed), words(others)))
+}
+
+/// A word after a look.
+struct SeenWord {
+    word: LineWord,
+    per_s: f64,
+    /// Several threads access it, one of them for writing.
+    is_contended: bool,
+}
+
+/// Words of which threads may use different bytes.
+fn doubtful(seen: &[SeenWord]) -> Option<Vec<LineWord>> {
+    let is_it = |one: &&SeenWord| one.is_contended && !one.word.is_typed && one.word.bytes > 1;
+    let words: Vec<LineWord> = seen.iter().filter(is_it).map(|one| one.word.clone()).collect();
+    (!words.is_empty()).then_some(words)
+}
+
+/// Looks at words in turns. Parts that turn out to be one variable are one word then.
+fn look(
+    machine: &Machine,
+    args: &Args,
+    target: &Target,
+    words: Vec<LineWord>,
+) -> anyhow::Result<Vec<SeenWord>> {
+    let turns = (2 * words.len()).div_ceil(SLOTS);
     let request = WatchRequest {
-        targets: vec![WatchedPart::Words(words.clone(), WordAccess::Any)],
+        targets: vec![WatchedPart::Words(words.clone(), Attention::Brief)],
         timeout: Some(LOOK * turns as u32),
         count_only: true,
+        together: 2,
         ..of_words(target.clone())
     };
     let (hits, ..) = watched(machine, &request, args)?;
-    let of_word = |word: &LineWord| {
-        let end = word.address + word.bytes;
-        let own = hits.info.targets.iter().zip(&hits.targets);
-        let own = own.filter(|(target, _)| (word.address..end).contains(&target.address));
-        own.map(|(_, hits)| hits.hits).sum::<u64>()
+    let lines = WatchedLine::all(&hits);
+    let mut seen: Vec<SeenWord> = lines
+        .iter()
+        .flat_map(|line| {
+            line.words.iter().zip(0_u32..).map(move |(word, number)| seen_word(line, word, number))
+        })
+        .collect();
+    // Words of lines without accesses are no rows.
+    let is_new = |word: &LineWord, seen: &[SeenWord]| {
+        !seen.iter().any(|one| {
+            (one.word.address..one.word.address + one.word.bytes).contains(&word.address)
+        })
     };
-    let counts: Vec<u64> = words.iter().map(of_word).collect();
-    let all: u64 = counts.iter().sum();
-    let is_accessed = |count: u64| all == 0 || count as f64 >= SLIGHT * all as f64;
-    let kept = words.into_iter().zip(counts).filter(|(_, count)| is_accessed(*count));
-    Ok(kept.map(|(word, _)| word).collect())
+    for word in words {
+        if is_new(&word, &seen) {
+            seen.push(SeenWord { word, per_s: 0.0, is_contended: false });
+        }
+    }
+    Ok(seen)
+}
+
+fn seen_word(line: &WatchedLine, word: &WatchedWord, number: u32) -> SeenWord {
+    let own = || line.accesses.iter().filter(move |one| one.word == number);
+    let counted: u64 = own().map(pmuscope_profile::sharing::WatchedAccess::all).sum();
+    let mut threads: Vec<u32> = own().map(|one| one.thread).collect();
+    threads.sort_unstable();
+    threads.dedup();
+    SeenWord {
+        word: LineWord {
+            name: Some(word.name.to_string()),
+            address: line.address + u64::from(word.offset),
+            bytes: word.bytes.into(),
+            is_typed: !word.is_untyped,
+        },
+        per_s: counted as f64 * word.per_access,
+        is_contended: threads.len() > 1 && own().any(|one| one.writes > 0),
+    }
 }
 
 /// Watches, and reads what was recorded.
@@ -247,7 +320,7 @@ fn target(args: &Args, line: Option<&SharedLine>) -> anyhow::Result<Target> {
     }
 }
 
-/// The sampled words of a line, in the process that had it; in another one the variable of the line.
+/// The words of a sampled line, in the process that had it; in another one the variable of the line.
 fn of_samples(
     machine: &Machine,
     args: &Args,
@@ -279,32 +352,26 @@ fn of_samples(
     let at = format!("{:#x}/{bytes}", line.address);
     let at = WatchTarget::parse(&at).map_err(bad_input)?;
     let words = line_words(machine, pid, &at, bytes).map_err(bad_input)?;
-    Ok(WatchedPart::Words(accessed(&words, line), WordAccess::Apart))
+    Ok(WatchedPart::Words(named(&words, line), Attention::Full))
 }
 
-/// Words at which accesses were sampled, with the names that the samples found.
-fn accessed(words: &[LineWord], line: &SharedLine) -> Vec<LineWord> {
-    let accesses = |at: &pmuscope_profile::sharing::LineOffset| at.sums.loads() + at.sums.stores();
-    let all: u64 = line.offsets.iter().map(accesses).sum();
-    let named = |word: &LineWord| {
+/// Words with the names that the samples found.
+fn named(words: &[LineWord], line: &SharedLine) -> Vec<LineWord> {
+    let name = |word: &LineWord| {
         let first = (word.address - line.address) as u32;
         let range = first..first + word.bytes as u32;
-        let own = || line.offsets.iter().filter(|one| range.contains(&one.offset));
-        let sampled: u64 = own().map(accesses).sum();
-        let name = word.name.clone().or_else(|| {
-            let of = |one: &pmuscope_profile::sharing::LineOffset| {
-                Some(format!(
-                    "{}{}",
-                    one.object.as_deref()?,
-                    one.field.as_deref().unwrap_or_default()
-                ))
-            };
-            own().find_map(of)
-        });
-        (sampled as f64 >= SLIGHT * all as f64 && sampled > 0)
-            .then(|| LineWord { name, ..word.clone() })
+        let own = line.offsets.iter().filter(|one| range.contains(&one.offset));
+        own.filter_map(|one| {
+            let field = one.field.as_deref().unwrap_or_default();
+            Some(format!("{}{field}", one.object.as_deref()?))
+        })
+        .next()
     };
-    words.iter().filter_map(named).collect()
+    let named = |word: &LineWord| LineWord {
+        name: word.name.clone().or_else(|| name(word)),
+        ..word.clone()
+    };
+    words.iter().map(named).collect()
 }
 
 fn hits(args: &Args, path: &std::path::Path) -> anyhow::Result<Hits> {

@@ -5,7 +5,7 @@ use pmuscope_counters::Host;
 use pmuscope_machine::Machine;
 use pmuscope_recorder::Deadline;
 use pmuscope_watch::argument::{ArgumentTarget, Call, next_call};
-use pmuscope_watch::resolve::{LineWord, Watchpoint, WordAccess, line_words, of_words};
+use pmuscope_watch::resolve::{Attention, LineWord, Watchpoint, line_words, of_words};
 use pmuscope_watch::slots::Kind;
 use pmuscope_watch::target::{Target, TargetError};
 
@@ -28,7 +28,7 @@ pub(crate) enum WatchedPart {
     /// All words of the cache lines that it is in, each for writes and for reads; the bytes of a line.
     Line(TargetRequest, u64),
     /// Words of a cache line that are known already.
-    Words(Vec<LineWord>, WordAccess),
+    Words(Vec<LineWord>, Attention),
 }
 
 impl TargetRequest {
@@ -53,7 +53,7 @@ pub(super) fn watchpoints(
     let mut words = Vec::new();
     for one in wanted {
         match one {
-            WatchedPart::Words(known, how) => words.extend(of_words(known, *how)),
+            WatchedPart::Words(known, attention) => words.extend(of_words(known, *attention)),
             WatchedPart::Line(of, bytes) => {
                 let (target, _) = named(machine, pids, of, started.as_deref_mut(), deadline)?;
                 words.extend(line(machine, pids, &target, *bytes)?);
@@ -116,7 +116,7 @@ fn line(
     if !others.is_empty() {
         super::resolve(machine, pids, std::slice::from_ref(target))?;
     }
-    Ok(of_words(&words, WordAccess::Apart))
+    Ok(of_words(&words, Attention::Full))
 }
 
 fn wait(
