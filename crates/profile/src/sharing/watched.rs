@@ -417,7 +417,8 @@ fn doubt(
     }
     let in_turns = |one: &&WatchedUse| {
         let Successions { of, changes } = words[one.word as usize].successions;
-        of >= LEAST && changes as f64 <= IN_TURNS * of as f64
+        let is_other = |other: &WatchedUse| other.word == one.word && other.thread != one.thread;
+        uses.iter().any(is_other) && of >= LEAST && changes as f64 <= IN_TURNS * of as f64
     };
     let of_word = uses.iter().map(|one| WatchedUse {
         thread: if in_turns(&one) { u32::MAX - one.word } else { one.thread },
@@ -675,6 +676,7 @@ mod tests {
         );
         assert_eq!(found(100, &moved), None, "true sharing");
         assert_eq!(found(2, &[one(0, 1), one(1, 2)]), None, "false sharing");
+        assert_eq!(found(0, &[one(0, 1), one(1, 1)]), None, "one thread");
     }
 
     #[test]
