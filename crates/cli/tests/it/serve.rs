@@ -186,13 +186,18 @@ fn the_viewer_gets_symbols_source_and_instructions() {
     for (at, (address, name, inlined)) in frames.iter().enumerate() {
         let found = &result["stacks"][0][at];
         assert_eq!(found["module_offset"], format!("{address:#x}"));
+        let expected = by_addr2line(&scratch, *address);
+        if expected[0].1 == 0 {
+            // Startup code of the C library, where a sample falls now and then, has no lines.
+            continue;
+        }
         let inlines = found["inlines"].as_array().cloned().unwrap_or_default();
         let mut names: Vec<(String, u64)> = inlines
             .iter()
             .chain([found])
             .map(|one| (one["function"].as_str().unwrap().into(), one["line"].as_u64().unwrap()))
             .collect();
-        assert_eq!(names, by_addr2line(&scratch, *address), "{address:#x}");
+        assert_eq!(names, expected, "{address:#x}");
         let expected = if *inlined { names.remove(0).0 } else { names.pop().unwrap().0 };
         assert_eq!(&expected, name, "{address:#x}");
     }
