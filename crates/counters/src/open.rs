@@ -365,7 +365,7 @@ pub(crate) fn offline(opened: &[OpenedRing]) -> CpuSet {
     opened.iter().filter(|ring| ring.is_offline).filter_map(|ring| ring.cpu).collect()
 }
 
-/// What is missing from a measurement where these CPUs were offline: a sentence without full stop; `None` for no CPU.
+/// Sentence, without full stop, on CPUs that were offline and are missing from a measurement; `None` for no CPU.
 #[must_use]
 pub fn offline_notice(offline: &CpuSet) -> Option<String> {
     let subject = match offline.len() {
@@ -516,7 +516,7 @@ impl Opener<'_> {
         Ok(None)
     }
 
-    /// What has gone since the scope was made, if that is the cause of the error. A PMU that lacks the event
+    /// The thread or CPU that has gone since the scope was made, where that caused the error. A PMU that lacks the event
     /// can answer `ENODEV`, too, but a dummy event is refused by an offline CPU only (`perf_event_open` in
     /// kernel/events/core.c).
     fn gone(&self, place: ThreadOrCpu, error: &CountersError) -> Option<Gone> {

@@ -49,7 +49,7 @@ mod tests {
     use crate::reader::Endian;
 
     #[test]
-    fn what_is_written_is_read_and_gives_time_stamps_a_wall_clock_time() {
+    fn written_clock_data_gives_wall_clock_times() {
         let clock = ClockData { clockid: 1, wall_ns: 1_700_000_000_000_000_000, clock_ns: 5_000 };
         let mut bytes = clock.to_bytes();
         let read = |bytes: &[u8]| ClockData::read(Fields::new(bytes, Endian::NATIVE));

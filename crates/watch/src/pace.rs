@@ -23,7 +23,7 @@ const PRUDENCE: f64 = 1.25;
 pub const ALLOWANCE_NS: f64 = 100e6;
 /// A slice is worth arming for if it can last so long …
 const SLICE_NS: f64 = 2e6;
-/// What turns may have for sure, of the limit.
+/// Share of the limit that turns may have for sure.
 const SHARE_OF_TURNS: f64 = 0.5;
 /// … and is looked at after so long at most.
 const LONGEST_SLICE: Duration = Duration::from_millis(10);

@@ -235,7 +235,7 @@ fn stacks_go_on_through_generated_code_with_frame_pointers() {
     report.exits(0).prints("by frame pointer in generated code");
 }
 
-/// Runs code that it generated; describes it unless told not to.
+/// Program that runs generated code, with a description unless an argument forbids it.
 const IN_CONTAINER: &str = r#"
 #define _GNU_SOURCE
 #include <fcntl.h>

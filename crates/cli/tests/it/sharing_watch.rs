@@ -43,7 +43,7 @@ const C: &[Case] = &[
     ("own@TID", "false_sharing", &[written("own.hits@TID"), written("own.misses@TID")]),
 ];
 
-/// The same program without types: variables by the accesses to their parts.
+/// Cases of the C program without types: names of variables with offsets.
 const C_UNTYPED: &[Case] = &[
     ("data_stats", "false_sharing", &[written("data_stats"), written("data_stats+0x8")]),
     ("counter", "true_sharing", &[written("counter")]),
@@ -166,12 +166,12 @@ fn lines_of_a_c_program_are_judged_with_their_fields() {
 
 /// Without types a word may be several variables, or a part of one.
 #[test]
-fn lines_of_a_program_without_types_are_judged_by_the_accesses_to_their_parts() {
+fn lines_without_types_are_judged_by_accesses_to_parts() {
     skip_unless!(need_root());
     let scratch = Scratch::new();
     let program = compiled(&scratch, "cc", &["-g0", "-O2", "-pthread"], "lines.c");
     check(&scratch, &program, C_UNTYPED);
-    // Nobody has looked at the parts of a part before a command is watched.
+    // A command has no looks at halves before it is watched.
     let program = program.to_str().unwrap();
     let args = ["sharing", "--watch", "bytes", "--timeout", "2s", "--", program];
     let watched = scratch.pmuscope(args);

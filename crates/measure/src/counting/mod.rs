@@ -138,7 +138,7 @@ pub struct Counted {
     pub moments: Vec<CounterSnapshot>,
     /// Counts at the end; [`Reading::event`] is an index into [`RepeatedCount::events`].
     pub last: Vec<Reading>,
-    /// What may be missing: sentences without full stop.
+    /// Sentences, without full stop, on threads and CPUs that may be missing.
     pub notices: Vec<String>,
 }
 

@@ -331,7 +331,7 @@ impl Aggregate {
             Whole,
             /// Nothing but the module so far.
             Beyond,
-            /// What the module called, with no outermost function so far.
+            /// Callees of the module, with no outermost function so far.
             Called,
             /// The module, called by what is known.
             Within,

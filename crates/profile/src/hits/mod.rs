@@ -206,7 +206,7 @@ pub struct TargetHits {
 pub struct Successions {
     /// All pairs.
     pub of: u64,
-    /// Those of two threads.
+    /// Pairs of two different threads.
     pub changes: u64,
 }
 

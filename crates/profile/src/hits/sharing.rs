@@ -38,7 +38,7 @@ pub enum SharingVerdict {
     ReadOnly,
     /// Too few hits to tell.
     NotEnough,
-    /// What was watched leaves several of these open.
+    /// Several of these are possible by the words and times that were watched.
     Inconclusive,
 }
 

@@ -392,7 +392,7 @@ fn is_together(hits: &Hits, words: &[WordTargets], uses: &[WatchedUse]) -> bool 
     !hits.took_turns || armed(&hits.info, &points) > 0.0
 }
 
-/// What leaves another verdict possible. Of a word without a type each thread may have bytes of its own.
+/// The reason for which another verdict is possible. Of a word without a type each thread may have bytes of its own.
 fn doubt(
     info: &WatchInfo,
     words: &[WordTargets],
@@ -588,7 +588,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_that_the_same_code_and_threads_access_are_one_variable() {
+    fn parts_with_common_code_and_threads_are_one_variable() {
         let parts = [
             // 8 bytes of two threads.
             (part(0x40, 4), writes(&[(1, 1, 100), (1, 2, 90)])),

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_switch_tells_whether_the_thread_could_run_on_and_who_comes() {
+    fn a_switch_has_the_state_and_the_next_thread() {
         let mut raw = vec![0; 64];
         raw[24..28].copy_from_slice(&11_i32.to_le_bytes());
         raw[56..60].copy_from_slice(&12_i32.to_le_bytes());

@@ -369,7 +369,7 @@ fn title(line: &WatchedLine) -> String {
     )
 }
 
-/// What follows from the verdict, or what it takes to have one.
+/// Advice by the verdict, or what to type for a verdict.
 fn follows(line: &WatchedLine) -> String {
     use WatchDoubt::{InTurns, NoType, TooBrief};
     let (NoType(number) | TooBrief(number) | InTurns(number, _)) = match line.doubt {

@@ -138,7 +138,7 @@ fn labels(
     labels
 }
 
-/// What the bytes of the object are, where nothing tells its fields; `None`: what they are without it. An address with a
+/// The label of bytes of the object whose field is not known; `None`: the label that they have without the object. An address with a
 /// length that hardware can watch is a variable.
 fn object(target: &Target, found: &Watchpoint) -> Option<Label> {
     let name = || found.name.clone();

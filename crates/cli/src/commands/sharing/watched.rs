@@ -101,7 +101,7 @@ pub(super) fn run(args: &Args, form: &Form) -> anyhow::Result<Exit> {
     Ok(exit)
 }
 
-/// What to watch: in a running process, the words of the line, most of the time those that looks find accessed.
+/// The request for the words of the line; in a running process, accessed words have most of the time.
 fn request(
     machine: &Machine,
     args: &Args,
