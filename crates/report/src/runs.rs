@@ -71,18 +71,23 @@ pub(crate) fn depends_on_speed(unit: &str, mut origins: impl Iterator<Item = Ori
     is_time || unit.ends_with("/s") || origins.any(is_said)
 }
 
-/// An estimate with half the width of its interval; of an uneven interval, the wider side.
+/// An estimate with its interval.
 pub(crate) fn value(estimate: &Estimated, unit: &str) -> String {
-    let half = estimate
-        .interval
-        .map(|i| (estimate.value - i.low).max(i.high - estimate.value))
-        .filter(|half| *half > 0.0)
+    let ends = estimate.interval.filter(|of| of.high > of.low).map(|of| {
         // No more digits than anyone needs.
-        .map(|half| half.max(1e-4 * estimate.value.abs()));
-    match (unit, half) {
-        ("B", Some(half)) => format!("{} ± {}", bytes(estimate.value), bytes(half)),
+        let least = 1e-4 * estimate.value.abs();
+        [of.low.min(estimate.value - least), of.high.max(estimate.value + least)]
+    });
+    match (unit, ends) {
+        ("B", Some([low, high])) => {
+            let size = bytes(estimate.value);
+            match number::reach(estimate.value, low, high) {
+                Some(half) => format!("{size} ± {}", bytes(half)),
+                None => format!("{size} ({}–{})", bytes(low.max(0.0)), bytes(high)),
+            }
+        }
         ("B", None) => bytes(estimate.value),
-        (_, Some(half)) => number::interval(estimate.value, half),
+        (_, Some([low, high])) => number::estimate(estimate.value, low, high),
         // Counts are exact where all runs agree.
         ("", None) if estimate.value.fract() == 0.0 => number::fixed(estimate.value, 0),
         // The same in all runs: three digits could make two of them look alike that are not.
@@ -192,10 +197,10 @@ mod tests {
         let sheet = Sheet::new(fields, &rows, rows.len());
         crate::widths::fits("runs", |style| sheet.text(style));
         insta::assert_snapshot!(sheet.text(&Style::PLAIN), @r"
-        arm   metric   unit   n                6.1   n          6.12          ratio
-        BASE  time     s     15       11.31 ± 0.04  15  14.37 ± 0.21  1.270 ± 0.019
-        BASE  max_rss  B     15  205 MiB ± 977 KiB   0             -              -
-        BASE  lost           15                  0   0             -              -
+        arm   metric   unit   n                        6.1   n                 6.12                ratio
+        BASE  time     s     15        11.31 (11.27–11.33)  15  14.37 (14.16–14.47)  1.270 (1.252–1.280)
+        BASE  max_rss  B     15  205 MiB (204 MiB–206 MiB)   0                    -                    -
+        BASE  lost           15                          0   0                    -                    -
         ");
     }
 

@@ -41,14 +41,11 @@ fn topdown_text(seen: &Breakdown, style: &Style) -> String {
     style.text(&out).into_owned()
 }
 
-/// In per cent, with half the interval.
+/// In percent, with its interval.
 fn percent(share: &pmuscope_measure::Estimated) -> String {
-    let value = 100.0 * share.value;
-    let half = share.interval.map(|i| 100.0 * (i.high - share.value).max(share.value - i.low));
-    match half.filter(|half| *half > 0.0) {
-        // A hundredth of a per cent is more than anyone needs.
-        Some(half) => format!("{}%", number::interval(value, half.max(0.01))),
-        None => format!("{}%", number::fixed(value, 2)),
+    match share.interval {
+        Some(of) => number::percent_estimate(share.value, of.low, of.high),
+        None => number::percent(share.value, 2),
     }
 }
 

@@ -51,7 +51,7 @@ pub fn fixed(value: f64, decimals: usize) -> String {
 
 /// Whether a number's text, without its interval, has no digit but 0.
 fn is_zero(text: &str) -> bool {
-    let value = text.split('±').next().unwrap_or(text);
+    let value = text.split(['±', '(']).next().unwrap_or(text);
     !value.contains(|letter: char| matches!(letter, '1'..='9'))
 }
 
@@ -99,11 +99,73 @@ pub fn interval(value: f64, half: f64) -> String {
     if half < least {
         return exact(if value.abs() < NOTHING { 0.0 } else { value }, MOST_DIGITS);
     }
+    let decimals = decimals(half);
+    format!("{} ± {}", fixed(value, decimals), fixed(half, decimals))
+}
+
+/// Decimals of a number that can be off by `half`, which is above 0.
+fn decimals(half: f64) -> usize {
     let exponent = half.log10().floor() as i32;
     let leading = half / 10f64.powi(exponent);
     let digits = if leading < 2.95 { 2 } else { 1 };
-    let decimals = (digits - 1 - exponent).max(0) as usize;
-    format!("{} ± {}", fixed(value, decimals), fixed(half, decimals))
+    (digits - 1 - exponent).max(0) as usize
+}
+
+/// An interval is uneven if one end is this much farther from the value than the other.
+const UNEVEN: f64 = 1.5;
+
+/// How far an interval reaches to both sides of its value: the longer side. `None` where the interval is uneven, so
+/// that `±` would name values outside it; also where an end is not finite.
+pub fn reach(value: f64, low: f64, high: f64) -> Option<f64> {
+    let (below, above) = (value - low, high - value);
+    let longer = below.max(above);
+    let is_even = longer.is_finite() && longer <= UNEVEN * below.min(above);
+    (is_even || longer <= value.abs().max(NOTHING) * 1e-9).then_some(longer)
+}
+
+/// A value and the ends of its interval: `1.12 ± 0.03`; of an uneven one, as that of a rare function's share,
+/// `1.6 (0.2–5.2)`, to the digit that half of its width justifies.
+pub fn estimate(value: f64, low: f64, high: f64) -> String {
+    match reach(value, low, high) {
+        Some(half) => interval(value, half),
+        None if !(value.is_finite() && low.is_finite() && high.is_finite()) => {
+            significant(value, 3)
+        }
+        None => {
+            let decimals = decimals(0.5 * (high - low));
+            format!("{} ({})", fixed(value, decimals), range(low, high, decimals))
+        }
+    }
+}
+
+/// The same of a share of 1, in percent: `61.0 ± 0.4%`, `1.6% (0.2–5.2%)`. An interval narrower than a hundredth of a
+/// percent is shown as one of that size.
+pub fn percent_estimate(share: f64, low: f64, high: f64) -> String {
+    const LEAST: f64 = 0.01;
+    let [value, low, high] = [share, low, high].map(|share| share * 100.0);
+    match reach(value, low, high) {
+        Some(half) if half > 0.0 => format!("{}%", interval(value, half.max(LEAST))),
+        Some(_) => format!("{}%", fixed(value, 2)),
+        None => {
+            let text = estimate(value, low.min(value - LEAST), high.max(value + LEAST));
+            text.replacen(" (", "% (", 1).replacen(')', "%)", 1)
+        }
+    }
+}
+
+/// An interval in a column of its own, beside a value with that many decimals: `±0.42`; of an uneven one, its ends:
+/// `0.16–5.20`.
+pub fn limits(value: f64, low: f64, high: f64, decimals: usize) -> String {
+    match reach(value, low, high) {
+        Some(half) => format!("±{}", fixed(half, decimals)),
+        None => range(low, high, decimals),
+    }
+}
+
+/// From `low` to `high`: `0.2–5.2`; in words where a minus sign would look like part of the dash.
+fn range(low: f64, high: f64, decimals: usize) -> String {
+    let dash = if low < 0.0 { " to " } else { "–" };
+    format!("{}{dash}{}", fixed(low, decimals), fixed(high, decimals))
 }
 
 /// A share of 1 in percent: `31.42%`.
@@ -213,6 +275,40 @@ mod tests {
         ];
         for (share, text) in cases {
             assert_eq!(percent_at_least(share), text, "{share}");
+        }
+    }
+
+    #[test]
+    fn uneven_intervals_have_both_ends() {
+        assert_eq!(estimate(1.1234, 1.0922, 1.1546), "1.12 ± 0.03");
+        assert_eq!(estimate(1.58, 0.16, 5.2), "1.6 (0.2–5.2)");
+        assert_eq!(estimate(-0.4, -0.5, 1.25), "-0.4 (-0.5 to 1.2)");
+        assert_eq!(estimate(2128.0, 1135.0, 4623.0), "2,128 (1,135–4,623)");
+        assert_eq!(estimate(2000.0, 1900.0, 2110.0), "2,000 ± 110");
+        // One end is the value: the other says what is worth reading.
+        assert_eq!(estimate(0.0, 0.0, 0.0216), "0.000 (0.000–0.022)");
+        assert_eq!(estimate(3.0, 3.0, 3.0), "3.00");
+        assert_eq!(estimate(3.0, f64::NEG_INFINITY, 4.0), "3.00");
+        assert_eq!(
+            [limits(1.58, 0.16, 5.2, 2), limits(31.0, 30.0, 32.0, 2)],
+            ["0.16–5.20", "±1.00"]
+        );
+        assert_eq!(limits(-1.0, -9.0, -0.5, 1), "-9.0 to -0.5");
+        assert_eq!(percent_estimate(0.61, 0.606, 0.614), "61.0 ± 0.4%");
+        assert_eq!(percent_estimate(0.0158, 0.0016, 0.052), "1.6% (0.2–5.2%)");
+        assert_eq!(percent_estimate(1.0, 1.0, 1.0), "100.00%");
+        assert_eq!(percent_estimate(0.5, 0.499_999, 0.500_001), "50.000 ± 0.010%");
+        assert_eq!(signed("0.0 (-0.2 to 1.2)", 0.01), "0.0 (-0.2 to 1.2)");
+    }
+
+    /// What is written contains the interval, and leaves at most a quarter of it beside.
+    #[test]
+    fn no_end_of_an_interval_is_hidden() {
+        for (below, above) in [(1.0, 1.0), (1.0, 1.4), (1.6, 1.0), (0.0, 1.0), (9.0, 0.1)] {
+            match reach(10.0, 10.0 - below, 10.0 + above) {
+                Some(half) => assert!(half >= below.max(above) && below + above >= 1.5 * half),
+                None => assert!(below.max(above) > UNEVEN * below.min(above)),
+            }
         }
     }
 

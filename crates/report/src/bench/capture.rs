@@ -274,12 +274,12 @@ mod tests {
         80 runs · 2 failed · medians; ratio to BASE of the same round, 95% CI
 
         seconds 10
-        workload         base s  own clock s              ratio  base s  wall s              ratio    user s  system s  faults     peak  mops Mop/s
-        BASE                  -        10.34                  -       -   10.72                  -    899.45      1.50  57,939  205 MiB      64,000
-        SERIAL-SYS        10.34        13.15  1.27189 ± 0.00013   10.72   13.53  1.26225 ± 0.00017  1,144.00      1.50  57,939  205 MiB      50,400
-        DEFAULT           10.34        10.38      1.004 ± 0.005   10.72   10.76      1.004 ± 0.005    903.03      1.50  57,939  205 MiB      63,900
-        PERF-DEFAULT      10.34        10.54      1.020 ± 0.005   10.72   10.92      1.019 ± 0.005    917.09      1.50  57,939  205 MiB      62,700
-        PERF-SERIAL-CPU   10.34        10.39      1.005 ± 0.005   10.72   10.77      1.005 ± 0.005    904.05      1.50  57,939  205 MiB      63,700
+        workload         base s  own clock s                   ratio  base s  wall s                   ratio    user s  system s  faults     peak  mops Mop/s
+        BASE                  -        10.34                       -       -   10.72                       -    899.45      1.50  57,939  205 MiB      64,000
+        SERIAL-SYS        10.34        13.15       1.27189 ± 0.00013   10.72   13.53       1.26225 ± 0.00017  1,144.00      1.50  57,939  205 MiB      50,400
+        DEFAULT           10.34        10.38  1.0040 (0.9992–1.0041)   10.72   10.76  1.0038 (0.9992–1.0039)    903.03      1.50  57,939  205 MiB      63,900
+        PERF-DEFAULT      10.34        10.54           1.020 ± 0.005   10.72   10.92           1.019 ± 0.005    917.09      1.50  57,939  205 MiB      62,700
+        PERF-SERIAL-CPU   10.34        10.39           1.005 ± 0.005   10.72   10.77           1.005 ± 0.005    904.05      1.50  57,939  205 MiB      63,700
 
         recorder            samples  lost  throttled  CPU s  edges s  µs/sample  steady       file  B/sample
         SERIAL-SYS       22,000,000     0          0   11.3    0.300      0.514   0.500  1,010 MiB      48.0
@@ -287,16 +287,16 @@ mod tests {
         PERF-DEFAULT     22,000,000    17          0   10.8        -      0.493       -  1,010 MiB      48.0
         PERF-SERIAL-CPU  22,000,000     0          0   64.1        -       2.91       -  1,010 MiB      48.0
 
-        DEFAULT minus PERF-SERIAL-CPU, perf's fastest by ratio: -0.6 ± 0.5 points of BASE's time in 8 rounds.
-        DEFAULT takes 0.2704 ± 0.0013 times the CPU time per sample of PERF-DEFAULT, start and end included.
+        DEFAULT minus PERF-SERIAL-CPU, perf's fastest by ratio: -0.59 (-0.61 to -0.10) points of BASE's time in 8 rounds.
+        DEFAULT takes 0.2704 (0.2703–0.2716) times the CPU time per sample of PERF-DEFAULT, start and end included.
 
         seconds 60
-        workload         base s  own clock s          ratio  base s  wall s          ratio    user s  system s  faults     peak  mops Mop/s
-        BASE                  -        62.19              -       -   62.57              -  5,410.73      1.50  57,939  205 MiB      64,000
-        SERIAL-SYS        62.19        78.72  1.272 ± 0.006   62.57   79.10  1.270 ± 0.006  6,848.68      1.50  57,939  205 MiB      50,400
-        DEFAULT           62.19        62.14  0.999 ± 0.005   62.57   62.52  0.999 ± 0.005  5,406.09      1.50  57,939  205 MiB      63,900
-        PERF-DEFAULT      62.19        63.41  1.020 ± 0.005   62.57   63.79  1.019 ± 0.005  5,516.90      1.50  57,939  205 MiB      62,700
-        PERF-SERIAL-CPU   62.19        62.21  1.000 ± 0.005   62.57   62.59  1.000 ± 0.005  5,412.22      1.50  57,939  205 MiB      63,700
+        workload         base s  own clock s                   ratio  base s  wall s                   ratio    user s  system s  faults     peak  mops Mop/s
+        BASE                  -        62.19                       -       -   62.57                       -  5,410.73      1.50  57,939  205 MiB      64,000
+        SERIAL-SYS        62.19        78.72     1.272 (1.266–1.272)   62.57   79.10     1.270 (1.264–1.270)  6,848.68      1.50  57,939  205 MiB      50,400
+        DEFAULT           62.19        62.14           0.999 ± 0.005   62.57   62.52           0.999 ± 0.005  5,406.09      1.50  57,939  205 MiB      63,900
+        PERF-DEFAULT      62.19        63.41           1.020 ± 0.005   62.57   63.79           1.019 ± 0.005  5,516.90      1.50  57,939  205 MiB      62,700
+        PERF-SERIAL-CPU   62.19        62.21  1.0003 (1.0002–1.0052)   62.57   62.59  1.0003 (1.0002–1.0052)  5,412.22      1.50  57,939  205 MiB      63,700
 
         recorder             samples  lost  throttled  CPU s  edges s  µs/sample  steady      file  B/sample
         SERIAL-SYS       132,000,000     0          0   66.3    0.300      0.502   0.500  5.90 GiB      48.0
@@ -305,7 +305,7 @@ mod tests {
         PERF-SERIAL-CPU  132,000,000     0          0    383        -       2.90       -  5.90 GiB      48.0
 
         DEFAULT minus PERF-SERIAL-CPU, perf's fastest by ratio: -0.1 ± 0.5 points of BASE's time in 8 rounds.
-        DEFAULT takes 0.2532 ± 0.0013 times the CPU time per sample of PERF-DEFAULT, start and end included.
+        DEFAULT takes 0.2532 (0.2531–0.2544) times the CPU time per sample of PERF-DEFAULT, start and end included.
 
         recorder         condition  n  µs per extra sample
         SERIAL-SYS                  8      0.4995 ± 0.0019

@@ -83,19 +83,21 @@ fn emulator(file: &RunFile) -> Option<&str> {
 /// `+1.2 ±0.3`; `~` where there is no interval; fewer rounds than others have been measured in.
 fn error(error: &Estimated, rounds: usize) -> String {
     let missing = if error.n < rounds { format!(" ({})", error.n) } else { String::new() };
-    let half = error.interval.map(|i| (error.value - i.low).max(i.high - error.value));
-    let text = match half {
-        Some(half) if half > 0.0 => number::interval(error.value, half.max(0.001)),
+    let text = match error.interval {
+        Some(of) if of.high > of.low => {
+            let [low, high] = [of.low.min(error.value - 0.001), of.high.max(error.value + 0.001)];
+            number::estimate(error.value, low, high)
+        }
         Some(_) => number::fixed(error.value, 2),
         None if error.value.abs() < 5e-4 => "~0".to_owned(),
         None if error.value > 0.0 => format!("~+{}", number::significant(error.value, 2)),
         None => format!("~{}", number::significant(error.value, 2)),
     };
-    let sign = if error.value > 0.0 && half.is_some() { "+" } else { "" };
+    let sign = if error.value > 0.0 && error.interval.is_some() { "+" } else { "" };
     // What is rounded to nothing has no sign.
     let is_zero =
         text.split(' ').next().is_some_and(|n| !n.contains(|c: char| ('1'..='9').contains(&c)));
-    if is_zero && half.is_some() {
+    if is_zero && error.interval.is_some() {
         return format!("{}{missing}", text.trim_start_matches('-'));
     }
     format!("{sign}{text}{missing}")

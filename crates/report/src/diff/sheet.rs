@@ -4,7 +4,7 @@ use pmuscope_profile::diff::{EventDiff, RowDiff, RowName, SideTotal, TotalUnit};
 use pmuscope_stats::Estimate;
 
 use super::ChangeVerdict;
-use crate::number::{fixed, interval, percent, signed, significant};
+use crate::number::{estimate, fixed, percent, signed, significant};
 use crate::recording::LONG_PHASES;
 use crate::sheet::{Field, NAME, Sheet, SheetForm, SheetObject};
 
@@ -37,14 +37,14 @@ pub(super) fn unit_word(unit: TotalUnit) -> &'static str {
 
 fn fields(event: &EventDiff) -> Vec<Field<'_, RowDiff>> {
     let (unit, is_long) = (unit_word(event.unit), event.long_phases.is_some());
-    let half = |row: &RowDiff| Some(row.share.interval?.half_width());
     let [share, why_share] = estimate_fields("share_change", is_long, |row: &RowDiff| &row.share);
     let [total, why_total] = estimate_fields("total_change", false, |row: &RowDiff| &row.total);
     let share_text = |row: &RowDiff| signed(&fixed(row.share.value * 100.0, 2), row.share.value);
     let mut fields = vec![
         share.head("change (points)").shown_as(move |row| share_text(row).into()),
         why_share,
-        Field::margin("95% CI", half).optional(1),
+        Field::limits("95% CI", |row: &RowDiff| Some((row.share.value, row.share.interval?)))
+            .optional(1),
         Field::text("share_is", |row: &RowDiff| ChangeVerdict::of(row).known())
             .head("verdict")
             .shown_if_known(|row| ChangeVerdict::of(row).words().map(str::to_owned))
@@ -68,7 +68,7 @@ fn fields(event: &EventDiff) -> Vec<Field<'_, RowDiff>> {
         total
             .head(format!("total change {unit}"))
             .optional(5)
-            .shown_as(|row| total_text(&row.total).into()),
+            .shown_as(|row| signed(&total_text(&row.total), row.total.value).into()),
         why_total,
     ]);
     fields.extend(["before", "after"].into_iter().enumerate().map(|(at, side)| {
@@ -115,12 +115,12 @@ fn estimate_fields<'a, R: 'a>(
     ]
 }
 
-fn total_text(total: &Estimate) -> String {
-    let text = match total.interval {
-        Some(of) => interval(total.value, of.half_width()),
+/// `4.12 ± 0.05`.
+pub(super) fn total_text(total: &Estimate) -> String {
+    match total.interval {
+        Some(of) => estimate(total.value, of.low, of.high),
         None => significant(total.value, 3),
-    };
-    signed(&text, total.value)
+    }
 }
 
 fn function(name: &RowName) -> String {

@@ -4,8 +4,8 @@ use pmuscope_profile::diff::{EventDiff, SideTotal, TotalUnit};
 
 use super::DiffView;
 use super::notes::{kept, notes};
-use super::sheet::sheet;
-use crate::number::{count, counted, fixed, interval, signed};
+use super::sheet::{sheet, total_text};
+use crate::number::{count, counted, fixed, signed};
 use crate::recording::{paint_line, push_all_notes, push_wrapped};
 use crate::{Style, escape};
 
@@ -66,8 +66,7 @@ fn largest(event: &EventDiff) -> String {
 
 /// `3 recordings, 12,345 samples, 4.12 ± 0.05 s each`.
 pub(super) fn side_text(side: &SideTotal, event: &EventDiff) -> String {
-    let half = side.total.interval.map_or(0.0, |interval| interval.half_width());
-    let total = interval(side.total.value, half);
+    let total = total_text(&side.total);
     let each = if side.runs == 1 { "" } else { " each" };
     let (runs, samples) = (counted(side.runs, "recording"), counted(side.samples, "sample"));
     format!("{runs}, {samples}, {total} {}{each}", unit(event))

@@ -4,7 +4,7 @@
 use pmuscope_profile::metrics::MetricCell;
 use pmuscope_stats::Interval;
 
-use crate::number::{interval, significant};
+use crate::number::{estimate, significant};
 
 /// A cell of the table.
 pub(super) fn figure(cell: &MetricCell) -> String {
@@ -19,7 +19,7 @@ pub(super) fn value_figure(value: Option<f64>, of: Option<Interval>) -> String {
     match (value, of) {
         (None, _) => "-".into(),
         (Some(0.0), Some(_)) => "0".into(),
-        (Some(value), Some(of)) => interval(value, of.half_width()),
+        (Some(value), Some(of)) => estimate(value, of.low, of.high),
         (Some(value), None) => format!("~{}", significant(value, 3)),
     }
 }

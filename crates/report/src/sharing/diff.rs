@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::words::short_module;
 use crate::diff::runs_note;
-use crate::number::{count, interval, signed, significant};
+use crate::number::{count, estimate, signed, significant};
 use crate::recording::{Note, paint_line, push_all_notes, push_wrapped};
 use crate::report::Report;
 use crate::sheet::{Field, NAME, Separator, Sheet, SheetObject};
@@ -47,7 +47,7 @@ fn scale(diff: &SharingDiff) -> (f64, &'static str) {
 
 fn side_text(side: &Estimate, scale: f64) -> String {
     match side.interval {
-        Some(of) => interval(side.value * scale, of.half_width() * scale),
+        Some(of) => estimate(side.value * scale, of.low * scale, of.high * scale),
         None => significant(side.value * scale, 3),
     }
 }

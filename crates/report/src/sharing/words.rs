@@ -7,7 +7,7 @@ use pmuscope_stats::Interval;
 
 use super::{SharingView, heap};
 use crate::escape;
-use crate::number::{agree, count, counted, interval, percent, significant};
+use crate::number::{agree, count, counted, percent, percent_estimate, significant};
 
 /// Processes of a line by physical address that are named.
 const MOST_MAPPINGS: usize = 4;
@@ -266,7 +266,7 @@ fn page(page: &LinePage) -> Option<String> {
 /// `45.0 ± 2.1%`.
 fn shares(share: f64, of: Option<Interval>) -> String {
     match of {
-        Some(of) => format!("{}%", interval(share * 100.0, of.half_width() * 100.0)),
+        Some(of) => percent_estimate(share, of.low, of.high),
         None => percent(share, 1),
     }
 }

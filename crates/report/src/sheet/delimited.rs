@@ -130,6 +130,7 @@ fn values<'a>(heading: &Heading, value: &'a Value<'_>) -> Vec<Cow<'a, str>> {
         | Value::Estimate(value, _)
         | Value::Margin(value)
         | Value::Seconds(value) => Cow::Owned(value.to_string()),
+        Value::Limits(_, of) => Cow::Owned(of.half_width().to_string()),
     };
     if !matches!(heading.kind, FieldKind::Share | FieldKind::Estimate) {
         return vec![first];

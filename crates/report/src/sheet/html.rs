@@ -1,6 +1,8 @@
 //! The table for people, on a page: its columns sort, its rows filter.
 
-use super::text::{INTERVAL, shown};
+use pmuscope_stats::Interval;
+
+use super::text::{INTERVAL, limits_text, shown};
 use super::{FieldKind, Heading, Mark, RowOrder, Sheet, SheetCell, SheetForm, Value};
 use crate::html::{dot, filter};
 use crate::markup::{Markup, PreEscaped, html};
@@ -152,9 +154,10 @@ fn cells(heading: &Heading, cell: &SheetCell<'_>, searches: bool) -> Markup {
             td class="bar num" data-v=(format!("{share:.6}")) style=(format!("--w:{:.2}%", share * 100.0)) {
                 (known.unwrap_or_default())
             }
-            @if heading.kind == FieldKind::Share { (margin(interval.map(|of| of.half_width()))) }
+            @if heading.kind == FieldKind::Share { (limits(*share, interval.as_ref())) }
         },
-        Value::Margin(half) if cell.shown.is_none() => margin(Some(*half)),
+        Value::Margin(half) if cell.shown.is_none() => margin(*half, fixed(half * 100.0, 2)),
+        Value::Limits(share, of) => limits(*share, Some(of)),
         Value::Number(..)
         | Value::Seconds(_)
         | Value::Estimate(..)
@@ -214,14 +217,14 @@ fn lines_cell(heading: &Heading, cell: &SheetCell<'_>) -> Markup {
     }
 }
 
+/// The interval of a share, in percentage points, sorted by its width.
+fn limits(share: f64, interval: Option<&Interval>) -> Markup {
+    interval.map_or_else(none, |of| margin(of.half_width(), limits_text(share, of)))
+}
+
 /// How far a share can be off, in percentage points.
-fn margin(half: Option<f64>) -> Markup {
-    match half.map(|half| half * 100.0) {
-        Some(points) => {
-            html! { td class="num" data-v=(format!("{points:.6}")) { (fixed(points, 2)) } }
-        }
-        None => none(),
-    }
+fn margin(half: f64, text: String) -> Markup {
+    html! { td class="num" data-v=(format!("{:.6}", half * 100.0)) { (text) } }
 }
 
 fn text_cell(heading: &Heading, entry: &SheetCell<'_>, searches: bool) -> Markup {

@@ -91,6 +91,7 @@ fn push<M: SerializeMap>(
         Value::Number(value, _) | Value::Margin(value) | Value::Seconds(value) => {
             map.serialize_entry(key, value)
         }
+        Value::Limits(_, of) => map.serialize_entry(key, &of.half_width()),
         Value::Share(share, interval) => {
             map.serialize_entry(key, share)?;
             if kind != FieldKind::Share {

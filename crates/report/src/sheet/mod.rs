@@ -60,6 +60,8 @@ pub(crate) enum Value<'a> {
     Share(f64, Option<Interval>),
     /// How far a part of a whole can be off, 0 to 1.
     Margin(f64),
+    /// A share, or a difference of two, and its interval, of which only the interval is shown.
+    Limits(f64, Interval),
     /// A time, seconds.
     Seconds(f64),
     /// Several texts, each on its own line of a cell.
@@ -83,6 +85,7 @@ impl Value<'_> {
             Value::Estimate(value, interval) => Value::Estimate(value, interval),
             Value::Share(share, interval) => Value::Share(share, interval),
             Value::Margin(margin) => Value::Margin(margin),
+            Value::Limits(share, of) => Value::Limits(share, of),
             Value::Seconds(seconds) => Value::Seconds(seconds),
             Value::Lines(lines) => Value::Lines(lines),
             Value::Drawn(markup) => Value::Drawn(markup),
@@ -364,6 +367,18 @@ impl<'a, R> Field<'a, R> {
         get: impl Fn(&'a R) -> Option<f64> + 'a,
     ) -> Self {
         let value = move |row: &'a R| get(row).map_or(Value::Missing, Value::Margin);
+        Self::new(head, FieldKind::Number, value).for_people()
+    }
+
+    /// The interval of a share, or of a difference of two; for people only.
+    pub(crate) fn limits(
+        head: impl Into<Cow<'static, str>>,
+        get: impl Fn(&'a R) -> Option<(f64, Interval)> + 'a,
+    ) -> Self {
+        let value = move |row: &'a R| match get(row) {
+            Some((share, of)) => Value::Limits(share, of),
+            None => Value::Missing,
+        };
         Self::new(head, FieldKind::Number, value).for_people()
     }
 

@@ -33,9 +33,9 @@ const ROWS: [Row; 2] =
 fn a_field_is_in_every_form() {
     crate::widths::fits("sheet", |style| sheet(&ROWS).text(style));
     insta::assert_snapshot!(sheet(&ROWS).text(&Style::PLAIN), @r"
-      share  95% CI  hits  per s  name
-    100.00%  ±12.50     7   2.33  <b>\x1b[31m
-      0.00%       -     -      -  =a,\tb
+      share       95% CI  hits  per s  name
+    100.00%  25.00–50.00     7   2.33  <b>\x1b[31m
+      0.00%            -     -      -  =a,\tb
     ");
     insta::assert_snapshot!(sheet(&ROWS).delimited(Separator::Comma), @r#"
     share,share_low,share_high,hits,rate,never,where_address,where_known,name
@@ -174,7 +174,7 @@ proptest! {
 
 #[test]
 fn what_shows_the_rows_that_are_left_out_is_what_left_them_out() {
-    let limits = |rows| RowLimits { rows, share: 0.02 };
+    let limits = |rows| RowLimits { rows, share: 0.02, ..RowLimits::ALL };
     let of = |rows| {
         let all = sheet(&ROWS);
         Sheet { left_out: 3, ..all }.limited_by(limits(rows))

@@ -2,8 +2,10 @@
 
 use std::borrow::Cow;
 
+use pmuscope_stats::Interval;
+
 use super::{FieldKind, Heading, Sheet, SheetCell, SheetForm, Value};
-use crate::number::{count, duration, fixed, interval, percent, significant};
+use crate::number::{self, count, duration, fixed, percent, significant};
 use crate::{Cell, Column, Paint, Style, Table, escape};
 
 /// The head of the column after a share.
@@ -104,14 +106,18 @@ fn cells(heading: &Heading, entry: &SheetCell<'_>) -> Vec<Cell> {
         None => Cell::new(heading.missing).paint(Paint::Dim),
     };
     match (heading.kind, &entry.value) {
-        (FieldKind::Share, Value::Share(_, interval)) => {
-            let half =
-                Cell::measured(*interval, |of| half_text(of.half_width())).paint(entry.paint);
-            vec![cell, half]
+        (FieldKind::Share, Value::Share(share, interval)) => {
+            let limits = Cell::measured(*interval, |of| limits_text(*share, &of));
+            vec![cell, limits.paint(entry.paint)]
         }
         (FieldKind::Share, _) => vec![cell, Cell::new(heading.missing).paint(entry.paint)],
         _ => vec![cell],
     }
+}
+
+/// The interval of a share, in percentage points: `±1.23`, `0.16–5.20`.
+pub(super) fn limits_text(share: f64, of: &Interval) -> String {
+    number::limits(share * 100.0, of.low * 100.0, of.high * 100.0, 2)
 }
 
 /// How far a share can be off, in percentage points: `±1.23`.
@@ -129,10 +135,11 @@ pub(crate) fn shown<'a>(value: &'a Value<'_>) -> Option<Cow<'a, str>> {
         Value::Id(id) => id.to_string(),
         Value::Address(address) => format!("{address:#x}"),
         Value::Number(value, digits) => significant(*value, *digits),
-        Value::Estimate(value, Some(of)) => interval(*value, of.half_width()),
+        Value::Estimate(value, Some(of)) => number::estimate(*value, of.low, of.high),
         Value::Estimate(value, None) => format!("~{}", significant(*value, 3)),
         Value::Share(share, _) => percent(*share, 2),
         Value::Margin(margin) => half_text(*margin),
+        Value::Limits(share, of) => limits_text(*share, of),
         Value::Seconds(seconds) => duration(*seconds),
         Value::Lines(lines) if lines.is_empty() => return None,
         Value::Lines(lines) => lines.join("; "),

@@ -11,7 +11,7 @@ use pmuscope_watch::ALLOWANCE_NS;
 use super::WatchView;
 use crate::escape;
 use crate::number::{
-    WHOLE, agree, count, counted, duration, exact, interval, percent, significant,
+    self, WHOLE, agree, count, counted, duration, exact, interval, percent, significant,
 };
 
 /// Names that the head lists.
@@ -290,7 +290,7 @@ pub(super) fn word(hits: &Hits, point: u32) -> String {
 /// `1,990,000 ± 4,000`, `~1,990,000`.
 pub(super) fn estimate(estimate: &Estimate) -> String {
     match estimate.interval {
-        Some(of) => around(estimate.value, of.low, of.high),
+        Some(of) => format!("~{}", number::estimate(estimate.value, of.low, of.high)),
         None => format!("~{}", significant(estimate.value, 3)),
     }
 }
@@ -298,21 +298,10 @@ pub(super) fn estimate(estimate: &Estimate) -> String {
 /// `12,345`, `12,300 ± 400`.
 pub(super) fn rate(rate: &Rate) -> String {
     match (rate.interval, rate.n) {
-        (Some(of), _) => around(rate.value, of.low, of.high),
+        (Some(of), _) => format!("~{}", number::estimate(rate.value, of.low, of.high)),
         (None, 0) => significant(rate.value, 3),
         (None, _) => format!("~{}", significant(rate.value, 3)),
     }
-}
-
-/// `~1,990,000 ± 4,000`; of an uneven interval, as one that a bound cuts, its ends:
-/// `~2,128 (1,135 to 4,623)`.
-fn around(value: f64, low: f64, high: f64) -> String {
-    let (below, above) = (value - low, high - value);
-    if below.max(above) > 1.5 * below.min(above) {
-        let [value, low, high] = [value, low, high].map(|number| significant(number, 3));
-        return format!("~{value} ({low} to {high})");
-    }
-    format!("~{}", interval(value, below.max(above)))
 }
 
 /// `99.99%`, `~99.9 ± 0.2%`.
@@ -320,7 +309,7 @@ pub(super) fn share(share: &HitShare) -> String {
     let Some(value) = share.value() else { return "-".to_owned() };
     match share.interval {
         Some(of) if of.half_width() > 0.0 => {
-            format!("~{}%", interval(value * 100.0, of.half_width() * 100.0))
+            format!("~{}", number::percent_estimate(value, of.low, of.high))
         }
         _ if !share.exact => format!("~{}", of_all(value)),
         _ => of_all(value),
@@ -442,12 +431,6 @@ mod tests {
         assert_eq!(slowdown(&info).unwrap(), all);
         let info = WatchInfo { target_cpu_ns: None, ..info };
         assert_eq!(slowdown(&info).unwrap(), "slowdown unknown (limit 10% after 100 ms of hits)");
-    }
-
-    #[test]
-    fn uneven_intervals_have_ends() {
-        assert_eq!(around(2128.0, 1135.0, 4623.0), "~2,130 (1,140 to 4,620)");
-        assert_eq!(around(2000.0, 1900.0, 2110.0), "~2,000 ± 110");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::super::name::{Named, module_field, name_field, program_fields};
 use super::super::sheet::kind_fields;
 use super::MetricsDiffView;
 use crate::diff::ChangeVerdict;
-use crate::number::{interval, percent, signed, significant};
+use crate::number::{estimate, percent, signed, significant};
 use crate::recording::LONG_PHASES;
 use crate::sheet::{Field, Sheet, SheetForm, SheetObject};
 
@@ -113,7 +113,7 @@ fn fields<'a>(view: &MetricsDiffView<'a>, diff: &'a MetricDiff<'a>) -> Vec<Field
 fn change(change: &Estimate) -> String {
     match change.interval {
         _ if change.value == 0.0 => "0".to_owned(),
-        Some(of) => signed(&interval(change.value, of.half_width()), change.value),
+        Some(of) => signed(&estimate(change.value, of.low, of.high), change.value),
         None => format!("~{}", signed(&significant(change.value, 3), change.value)),
     }
 }

@@ -16,7 +16,7 @@ use pmuscope_stats::Interval;
 
 use super::{by_address, outside};
 use crate::Paint;
-use crate::number::{counted, fixed, percent};
+use crate::number::{counted, percent, percent_estimate};
 use crate::recording::event_name;
 use crate::section::{Body, Section};
 use crate::sheet::{Field, FieldKind, Sheet, Value};
@@ -71,14 +71,14 @@ pub(super) fn section(
     all: bool,
 ) -> Section<'static> {
     let Hit { sums, share, interval, .. } = &hits.own;
-    let interval = interval
-        .map(|interval| format!(" ± {}", fixed(interval.half_width() * 100.0, 2)))
-        .unwrap_or_default();
+    let share = match interval {
+        Some(of) => percent_estimate(*share, of.low, of.high),
+        None => percent(*share, 2),
+    };
     let title = format!(
-        "{} in {}: {}{interval} of {}, {}",
+        "{} in {}: {share} of {}, {}",
         annotation.function,
         annotation.module.path,
-        percent(*share, 2),
         event_name(event),
         counted(sums.samples, "sample"),
     );

@@ -16,7 +16,7 @@ fn found(rows: Vec<DataRow>) -> DataAddresses {
 
 fn table(found: &DataAddresses) -> Sheet<'_> {
     let all = found.with_address;
-    let limits = RowLimits { rows: None, share: 0.0 };
+    let limits = RowLimits::ALL;
     sheet(data_fields(found), &found.rows, limits, |row| share_of(row.sums.samples, all))
 }
 
@@ -77,7 +77,7 @@ fn columns_are_those_that_were_recorded() {
     insta::assert_snapshot!(table(&all).text(&Style::PLAIN), @r"
      share  95% CI  samples  mean weight  max weight  loads  stores  local HITM  remote HITM  store L1 hit  store L1 miss  remote  DSO     data
     60.00%       -       60            -           -      -       -           -            -             -              -       -  [heap]  [unknown]
-    40.00%   ±3.12       40          650       1,234     30      10           5            2             9              1       5  db      table\x07
+    40.00%   ±3.75       40          650       1,234     30      10           5            2             9              1       5  db      table\x07
     ");
 }
 
@@ -105,7 +105,7 @@ fn programs_get_every_column_and_full_names() {
 #[test]
 fn a_row_below_the_limits_is_left_out() {
     let all = found(rows());
-    let limits = RowLimits { rows: None, share: 0.5 };
+    let limits = RowLimits { share: 0.5, ..RowLimits::ALL };
     let sheet = sheet(data_fields(&all), &all.rows, limits, |row| share_of(row.sums.samples, 100));
     assert_eq!(sheet.left_out(), 1);
     assert!(sheet.text(&Style::PLAIN).ends_with("… 1 more: --percent-limit 0\n"));
@@ -166,7 +166,7 @@ fn an_access_says_level_and_hit_once() {
 fn nothing_recorded_says_what_to_type() {
     let found = DataAddresses { samples: Walked::default(), ..DataAddresses::default() };
     let profile = crate::top::tests::profile();
-    let limits = RowLimits { rows: None, share: 0.0 };
+    let limits = RowLimits::ALL;
     let view = RecordingView { file: "x.data", profile: &profile, limits };
     let document = data(&found, view);
     assert!(document.nothing().is_some());
@@ -216,9 +216,9 @@ fn rows_say_where_in_a_variable_and_who() {
     crate::widths::fits("views-details-4", |style| table(&all).text(style));
     // No loads were sampled, and nothing says where stores went: no columns for these.
     insta::assert_snapshot!(table(&all).text(&Style::PLAIN), @r"
-     share  95% CI  samples  stores  remote  node  CPU  pid  tid  command  function   DSO  data
-    50.00%   ±3.12       30      30       0     1    3   40   41  worker   push       db   queue.head
-    50.00%   ±3.12       30      30       0     1    3   40   42  worker   db+0x1234  db   counters+16
+     share       95% CI  samples  stores  remote  node  CPU  pid  tid  command  function   DSO  data
+    50.00%  37.50–43.75       30      30       0     1    3   40   41  worker   push       db   queue.head
+    50.00%  37.50–43.75       30      30       0     1    3   40   42  worker   db+0x1234  db   counters+16
     ");
     insta::assert_snapshot!(table(&all).delimited(Separator::Comma), @r"
     share,share_low,share_high,samples,weight_mean,weight_max,weight_of,loads,stores,local_hitm,remote_hitm,local_peer,remote_peer,store_l1_hit,store_l1_miss,remote,hitm,source_of,node,cpu,pid,tid,command,function,code_module,code_address,module,object,field,offset
