@@ -9,7 +9,8 @@ const LARGE: f64 = 0.05;
 /// Why there are no intervals: the recording holds fewer than [`MIN_PHASES`] phases.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LongPhases {
-    /// Length of a phase, seconds, by the row where it is longest.
+    /// Length of a phase, seconds, by the row where it is longest; at most that of the recording, as longer ones are
+    /// not seen.
     pub seconds: f64,
     /// Length of the recording, seconds.
     pub recorded: f64,
@@ -21,7 +22,7 @@ impl LongPhases {
         let is_large = |share: &&Share| (LARGE..=1.0 - LARGE).contains(&share.share);
         let few = shares.iter().flatten().filter(is_large).map(|share| share.long_run);
         let fewest = few.filter(|run| !run.is_enough()).map(|run| run.phases).reduce(f64::min)?;
-        Some(Self { seconds: recorded / fewest, recorded })
+        Some(Self { seconds: recorded / fewest.max(1.0), recorded })
     }
 
     /// The shares without intervals where one of them proves phases too long for the recording: a rare row's own
@@ -31,6 +32,12 @@ impl LongPhases {
             shares.iter_mut().flatten().for_each(|share| share.interval = None);
         }
         shares
+    }
+
+    /// Phases that the recording holds, 1 or more.
+    #[must_use]
+    pub fn seen(&self) -> f64 {
+        self.recorded / self.seconds
     }
 
     /// The longer ones of two.

@@ -2,8 +2,11 @@
 
 use pmuscope_perfdata::info::{EventInfo, RecordingInfo, UnsampledCount};
 use pmuscope_perfdata::reader::{Tally, memory_limit, order_limit};
-use pmuscope_profile::{EventProfile, FileState, LongPhases, LostSource, Profile, SymbolState};
-use pmuscope_stats::MIN_BLOCKS;
+use pmuscope_profile::{
+    EventProfile, FileState, FunctionTable, LongPhases, LostSource, Profile, SymbolState,
+    is_software_clock,
+};
+use pmuscope_stats::{MIN_BLOCKS, MIN_PHASES};
 
 use crate::number::{agree, bytes, count, counted, duration, percent};
 
@@ -466,29 +469,47 @@ fn largest(profile: &Profile, is: impl Fn(&SymbolState) -> bool) -> Option<(f64,
 
 /// Why there are no intervals where the program's phases are too long for the recording.
 pub(crate) fn long_phases_text(phases: &LongPhases) -> String {
-    format!(
-        "no CI: the program's phases (~{}) are too long for this recording ({})",
-        duration(phases.seconds),
-        duration(phases.recorded)
-    )
+    let seen = match phases.seen() {
+        seen if seen < 2.0 => "fewer than 2".to_owned(),
+        seen => format!("~{seen:.0}"),
+    };
+    let recorded = duration(phases.recorded);
+    format!("no CI: {seen} phases of the program in {recorded}, {MIN_PHASES} needed")
 }
 
 fn intervals(profile: &Profile, taken: Taken) -> Option<String> {
     let long = profile.events.iter().filter_map(|event| event.long_phases);
     if let Some(phases) = long.reduce(LongPhases::longer) {
-        let record = taken.either("Record", "Use -d with");
-        let enough = duration(phases.enough());
-        return Some(format!("{}. {record} {enough} or longer.", long_phases_text(&phases)));
+        return Some(long_phases_note(&phases, taken));
     }
     let without = profile
         .events
         .iter()
         .filter(|event| event.samples > 0 && event.blocks < MIN_BLOCKS)
         .min_by_key(|event| event.blocks)?;
-    let clock = if without.is_software_clock() { "" } else { " or a shorter period (-c)" };
+    Some(few_blocks_note(without.blocks, &without.name, taken))
+}
+
+/// Why the rows of an event's table have no intervals; `None` where the largest have.
+pub(crate) fn no_interval_note(table: &FunctionTable, event: &str) -> Option<String> {
+    let taken = Taken::Recorded;
+    match &table.long_phases {
+        Some(phases) => Some(long_phases_note(phases, taken)),
+        None if table.blocks < MIN_BLOCKS => Some(few_blocks_note(table.blocks, event, taken)),
+        None => None,
+    }
+}
+
+fn long_phases_note(phases: &LongPhases, taken: Taken) -> String {
+    let record = taken.either("Record", "Use -d with");
+    format!("{}. {record} {} or longer.", long_phases_text(phases), duration(phases.enough()))
+}
+
+fn few_blocks_note(blocks: usize, event: &str, taken: Taken) -> String {
+    let clock = if is_software_clock(event) { "" } else { " or a shorter period (-c)" };
     let longer = taken.either("Record longer, or with", "Use a longer interval (-d), or");
-    Some(format!(
-        "no CI: samples fall in {}, 30 needed. {longer} a higher frequency (-F){clock}.",
-        counted(without.blocks as u64, "time block")
-    ))
+    format!(
+        "no CI: samples fall in {}, {MIN_BLOCKS} needed. {longer} a higher frequency (-F){clock}.",
+        counted(blocks as u64, "time block")
+    )
 }
