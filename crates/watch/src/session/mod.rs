@@ -26,7 +26,7 @@ use pmuscope_recorder::{Feed, RecorderError, Source};
 
 use self::state::WatchState;
 use crate::condition::{Condition, ConditionError};
-use crate::cost::{self, CostError};
+use crate::cost::{self, CostError, HitKind};
 use crate::hits::{self, Identity};
 use crate::pace::Pace;
 use crate::points::{Point, PointError, PointScope};
@@ -162,7 +162,8 @@ impl<'a> Watch<'a> {
             return Err(WatchError::Namespace);
         }
         let memory = Memory::new(options.points.len())?;
-        let cost = cost::measure(kernel, !options.count_only, options.depth)?;
+        let kind = HitKind::of(&options.points, !options.count_only, options.depth);
+        let cost = cost::measure(kernel, kind)?;
         let programs = (0..options.points.len())
             .map(|point| Ok(load(&memory, &watched(&options, point)?)?))
             .collect::<Result<Vec<_>, WatchError>>()?;
