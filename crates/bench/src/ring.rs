@@ -11,7 +11,7 @@ use pmuscope_counters::Kernel;
 use pmuscope_events::Group;
 use pmuscope_machine::{Machine, Target};
 use pmuscope_measure::counting::{
-    Aggregation, Ended, Options as Counting, Recorded, RepeatedCount,
+    Aggregation, CommandOutput, Ended, Options as Counting, Recorded, RepeatedCount,
 };
 use pmuscope_measure::{Extract, Labels, Origin, Planned};
 use pmuscope_workloads::ring::{Mode, NAME};
@@ -97,7 +97,7 @@ impl Benchmark for RingBench<'_> {
             groups: self.groups.clone(),
             pinned: false,
             command: self.command(*arm),
-            keep_output: true,
+            output: CommandOutput::Kept,
             delay: None,
             timeout: None,
             interval: None,

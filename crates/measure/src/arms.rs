@@ -107,6 +107,126 @@ pub fn split(text: &str) -> Result<Vec<OsString>, WordsError> {
     }
 }
 
+/// A placeholder of commands, `{NAME}`, and the values that replace it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Parameter {
+    /// Without braces.
+    pub name: String,
+    /// One or more, all different.
+    pub values: Vec<String>,
+}
+
+/// Why a text is not a parameter, or of no use.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ParameterError {
+    /// It is not `NAME=VALUE,…`.
+    #[error(
+        "not NAME=VALUE,VALUE with a name of letters, digits, _ and -. Try: --parameter threads=1,2,4"
+    )]
+    Form,
+    /// One value is there twice.
+    #[error("the value {0:?} is there twice")]
+    Twice(String),
+    /// There is another of that name.
+    #[error("there are two parameters of the name {0}")]
+    SameName(String),
+    /// No command has the placeholder.
+    #[error("no command has {{{0}}}, so all runs would be alike. Try: -- CMD {{{0}}}")]
+    Unused(String),
+}
+
+impl std::str::FromStr for Parameter {
+    type Err = ParameterError;
+
+    fn from_str(text: &str) -> Result<Self, ParameterError> {
+        let (name, values) = text.split_once('=').ok_or(ParameterError::Form)?;
+        let is_of_name = |letter: char| letter.is_ascii_alphanumeric() || "_-".contains(letter);
+        if name.is_empty() || !name.chars().all(is_of_name) || values.is_empty() {
+            return Err(ParameterError::Form);
+        }
+        let values: Vec<String> = values.split(',').map(str::to_owned).collect();
+        let is_twice = |(at, value): &(usize, &String)| values[..*at].contains(value);
+        if let Some((_, value)) = values.iter().enumerate().find(is_twice) {
+            return Err(ParameterError::Twice(value.clone()));
+        }
+        Ok(Self { name: name.to_owned(), values })
+    }
+}
+
+/// A command with values in place of its placeholders.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ArmCommand {
+    /// Its words.
+    pub command: Vec<OsString>,
+    /// Names and values that were chosen for it.
+    pub values: Vec<(String, String)>,
+}
+
+impl ArmCommand {
+    /// A command without parameters.
+    #[must_use]
+    pub fn new(command: Vec<OsString>) -> Self {
+        Self { command, values: Vec::new() }
+    }
+
+    /// `text` with its placeholders replaced as in the command.
+    #[must_use]
+    pub fn replace(&self, text: &str) -> String {
+        self.values
+            .iter()
+            .fold(text.to_owned(), |text, (name, value)| text.replace(&placeholder(name), value))
+    }
+}
+
+fn placeholder(name: &str) -> String {
+    format!("{{{name}}}")
+}
+
+/// Each command with each combination of the values of the parameters that occur in it; the last parameter changes
+/// first.
+///
+/// # Errors
+/// If a parameter occurs in no command, or two have one name.
+pub fn expand(
+    commands: Vec<Vec<OsString>>,
+    parameters: &[Parameter],
+) -> Result<Vec<ArmCommand>, ParameterError> {
+    for (at, parameter) in parameters.iter().enumerate() {
+        if parameters[..at].iter().any(|other| other.name == parameter.name) {
+            return Err(ParameterError::SameName(parameter.name.clone()));
+        }
+        if !commands.iter().any(|command| has_placeholder(command, &parameter.name)) {
+            return Err(ParameterError::Unused(parameter.name.clone()));
+        }
+    }
+    let arms = commands.into_iter().flat_map(|command| {
+        let own = parameters.iter().filter(|parameter| has_placeholder(&command, &parameter.name));
+        let combinations = own.fold(vec![Vec::new()], |combinations, parameter| {
+            let with = |values: &Vec<(String, String)>, value: &String| {
+                let more = (parameter.name.clone(), value.clone());
+                values.iter().cloned().chain([more]).collect::<Vec<_>>()
+            };
+            let all = combinations.iter();
+            all.flat_map(|one| parameter.values.iter().map(|value| with(one, value))).collect()
+        });
+        combinations.into_iter().map(move |values| {
+            let arm = ArmCommand { command: Vec::new(), values };
+            let words = command.iter().map(|word| match word.to_str() {
+                Some(text) => OsString::from(arm.replace(text)),
+                None => word.clone(),
+            });
+            ArmCommand { command: words.collect(), ..arm.clone() }
+        })
+    });
+    Ok(arms.collect())
+}
+
+fn has_placeholder(command: &[OsString], name: &str) -> bool {
+    let placeholder = placeholder(name);
+    command.iter().any(|word| word.to_str().is_some_and(|text| text.contains(&placeholder)))
+}
+
 /// Up to the closing quote; only `$`, `` ` ``, `"`, `\` and a line's end are quoted by \ there.
 fn double_quoted(letters: &mut std::str::Chars<'_>, word: &mut String) -> Result<(), WordsError> {
     loop {
@@ -161,6 +281,53 @@ mod tests {
         assert_eq!(words(r#"p "a b" c\ d 'e'"f"g "" ''"#), ["p", "a b", "c d", "efg", "", ""]);
         assert_eq!(words(r#"p "\$x \q \\ \"" \* \' a=b"#), ["p", r#"$x \q \ ""#, "*", "'", "a=b"]);
         assert_eq!(words("p a\\\nb d~e f#g"), ["p", "ab", "d~e", "f#g"]);
+    }
+
+    proptest! {
+        /// Every combination is there once, and no placeholder is left.
+        #[test]
+        fn parameters_are_expanded_to_all_combinations(
+            a in prop::collection::btree_set("[a-z0-9]{1,3}", 1..4),
+            b in prop::collection::btree_set("[a-z0-9]{1,3}", 1..4),
+        ) {
+            let list = |name: &str, values: &std::collections::BTreeSet<String>| {
+                let values: Vec<&str> = values.iter().map(String::as_str).collect();
+                format!("{name}={}", values.join(",")).parse::<Parameter>().unwrap()
+            };
+            let parameters = [list("a", &a), list("b-2", &b)];
+            let commands = ["p {a} x{b-2}{a}", "q {b-2}", "r"].map(|text| split(text).unwrap());
+            let arms = expand(commands.to_vec(), &parameters).unwrap();
+            let found: Vec<String> = arms.iter().map(|arm| {
+                join(&arm.command.iter().map(|word| word.to_str().unwrap().to_owned()).collect::<Vec<_>>())
+            }).collect();
+            let mut expected = Vec::new();
+            for one in &a {
+                expected.extend(b.iter().map(|two| format!("p {one} x{two}{one}")));
+            }
+            expected.extend(b.iter().map(|two| format!("q {two}")));
+            expected.push("r".to_owned());
+            prop_assert_eq!(found, expected);
+            let replaced: Vec<String> = arms.iter().map(|arm| arm.replace("{a}")).collect();
+            prop_assert_eq!(Some(&replaced[0]), a.first());
+            let of_none = "{a}".to_owned();
+            prop_assert_eq!(replaced.last(), Some(&of_none));
+        }
+    }
+
+    #[test]
+    fn what_is_no_parameter_is_refused() {
+        let refused = |text: &str| text.parse::<Parameter>().unwrap_err();
+        for text in ["n", "=1", "n=", "a b=1", "n.x=1"] {
+            assert_eq!(refused(text), ParameterError::Form, "{text}");
+        }
+        assert_eq!(refused("n=1,2,1"), ParameterError::Twice("1".to_owned()));
+        // An empty value is one: the flag without its argument.
+        assert_eq!("n=,-x".parse::<Parameter>().unwrap().values, ["", "-x"]);
+        let parameter: Parameter = "n=1".parse().unwrap();
+        let unused = expand(vec![split("true {m}").unwrap()], std::slice::from_ref(&parameter));
+        assert_eq!(unused, Err(ParameterError::Unused("n".to_owned())));
+        let twice = expand(vec![split("true {n}").unwrap()], &[parameter.clone(), parameter]);
+        assert_eq!(twice, Err(ParameterError::SameName("n".to_owned())));
     }
 
     #[test]

@@ -21,7 +21,9 @@ use pmuscope_dataset::{COUNTS_EVENT, CountRow, ImportOrigin, Rows, TaskIdentity,
 use pmuscope_events::metrics::Metrics;
 use pmuscope_events::{Event, Group, MachineCatalog, parse};
 use pmuscope_machine::{Machine, Target};
-use pmuscope_measure::counting::{Counted, Counting, OpenFailure, Options, RepeatedCount, Signal};
+use pmuscope_measure::counting::{
+    CommandOutput, Counted, Counting, OpenFailure, Options, RepeatedCount, Signal,
+};
 use pmuscope_recorder::Deadline;
 use pmuscope_text::number;
 
@@ -200,7 +202,7 @@ fn count_one(
         groups: groups.to_vec(),
         pinned: false,
         command: Vec::new(),
-        keep_output: false,
+        output: CommandOutput::Inherited,
         delay: None,
         timeout: None,
         interval: None,

@@ -20,6 +20,7 @@ mod figures_page;
 mod filter;
 mod fleet;
 mod generate;
+mod hooks;
 mod input;
 pub(crate) mod lab;
 mod list;

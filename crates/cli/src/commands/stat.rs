@@ -17,9 +17,10 @@ use pmuscope_counters::spawn::Status;
 use pmuscope_events::Event;
 use pmuscope_events::metrics::{Formula, Metric, Metrics};
 use pmuscope_machine::{FileKind, Machine, Target, text_mark};
+use pmuscope_measure::arms::ArmCommand;
 use pmuscope_measure::counting::{
-    Aggregation, Counted, CounterSnapshot, Ended, OpenFailure, Options, Recorded, RepeatedCount,
-    Signal,
+    Aggregation, CommandOutput, Counted, CounterSnapshot, Ended, OpenFailure, Options, Recorded,
+    RepeatedCount, Signal,
 };
 use pmuscope_measure::units::Units;
 use pmuscope_measure::{
@@ -37,7 +38,7 @@ use super::counting::{
 };
 use super::doctor;
 use super::event_lists::{EventListArgs, catalog};
-use super::program;
+use super::hooks::{HookArgs, Hooks};
 use super::target::{COMMAND, RUNNING, TargetArgs, WHILE, describe};
 use super::versus::{VersusArgs, name_arms};
 use crate::commands::duration;
@@ -64,7 +65,8 @@ impl Formats for StatFormats {
   pmuscope stat -I 1s -p 4711                    a running process, every second
   pmuscope stat --per packet=10e6 -- ./basic1    per unit of work
   pmuscope stat -o a.json -r 10 -- ./a           for pmuscope compare
-  pmuscope stat -r 20 --vs './b -x' -- ./a       compare two commands by interleaved runs")]
+  pmuscope stat -r 20 --vs './b -x' -- ./a       compare two commands by interleaved runs
+  pmuscope stat --parameter n=1,2,4 -- make -j{n}   compare values of an argument")]
 pub(crate) struct Args {
     #[command(flatten)]
     target: TargetArgs<{ RUNNING | COMMAND | WHILE }>,
@@ -88,18 +90,23 @@ pub(crate) struct Args {
         help_heading = "Events"
     )]
     metrics: Vec<String>,
-    /// Run each command N times [with --vs: 10]
+    /// Run each command N times [with --vs, --parameter: 10]
     #[arg(
         short,
         long,
         value_name = "N",
         default_value_t = 1,
-        default_value_if("commands", ArgPredicate::IsPresent, "10"),
+        default_value_ifs([
+            ("commands", ArgPredicate::IsPresent, "10"),
+            ("parameters", ArgPredicate::IsPresent, "10"),
+        ]),
         help_heading = "Runs"
     )]
     repeat: usize,
     #[command(flatten)]
     versus: VersusArgs,
+    #[command(flatten)]
+    hooks: HookArgs,
     /// Print counts every DURATION (a plain number: ms)
     #[arg(short = 'I', long = "interval", alias = "interval-print", value_name = "DURATION", value_parser = duration::milliseconds, help_heading = "Runs")]
     interval_print: Option<u64>,
@@ -182,11 +189,11 @@ impl Parts {
 #[allow(clippy::needless_pass_by_value)] // all commands are called alike
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let machine = Machine::host();
-    program::find(&args.command)?;
     let mut units = args.units.units()?;
     let metrics = chosen_metrics(&args.metrics)?;
     let commands = args.versus.with("stat", &args.command)?;
     let (options, absent, aggregation) = args.options(&units, &machine)?;
+    let options = Options { command: commands[0].command.clone(), ..options };
     let events: Vec<&Event> = options.groups.iter().flat_map(|group| &group.events).collect();
     name_units(&mut units, &events);
     let not_computed = not_computed(&args, &metrics, &events);
@@ -197,7 +204,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     output.check()?;
     let of_arms: Vec<Options> = commands
         .iter()
-        .map(|command| Options { command: command.clone(), ..options.clone() })
+        .map(|arm| Options { command: arm.command.clone(), ..options.clone() })
         .collect();
     let counters = of_arms
         .iter()
@@ -219,10 +226,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     file.parameters.insert("target".to_owned(), about);
     let mut lines = ResultLines::new(&args, &output, &metrics)?;
     let kept = output.path();
-    let stat = Stat { args: &args, kept, options: &options, counters, absent, aggregation, units };
+    let arms = commands;
+    let stat =
+        Stat { args: &args, kept, options: &options, arms, counters, absent, aggregation, units };
     let exit = match stat.count(&mut file, &mut lines) {
         // What was measured is kept, and shown.
-        Err(error) if file.runs.len() > 1 => {
+        Err(error) if !file.runs.is_empty() => {
             file.why = Some(error.to_string());
             let _ = lines.finish(&file);
             return Err(error);
@@ -304,6 +313,7 @@ impl Args {
         machine: &Machine,
     ) -> anyhow::Result<(Options, Absent, Aggregation)> {
         let target = self.target.target("stat", &self.command)?;
+        self.hooks.check("stat", &self.command)?;
         let aggregation = self.parts.aggregation(&target).map_err(bad_input)?;
         if self.repeat == 0 {
             return Err(bad_input("-r 0: no run, so nothing would be counted. Try: -r 5"));
@@ -317,7 +327,7 @@ impl Args {
         let of_one = [(self.interval_print.is_some(), "-I"), (self.format_is_lines(), "-x and -j")];
         if let Some((_, flag)) = of_one.iter().find(|(asked, _)| *asked && self.versus.is_asked()) {
             return Err(bad_input(format!(
-                "{flag}: prints the runs of one command, --vs compares several. Try: --json=FILE, and \
+                "{flag}: prints the runs of one command, --vs and --parameter compare several. Try: --json=FILE, and \
                  pmuscope compare --csv FILE"
             )));
         }
@@ -335,7 +345,7 @@ impl Args {
             groups,
             pinned: false,
             command: self.command.clone(),
-            keep_output: units.need_output(),
+            output: self.hooks.output(units.need_output()),
             delay: milliseconds(self.delay),
             timeout: milliseconds(self.timeout),
             interval: milliseconds(self.interval_print),
@@ -380,7 +390,8 @@ struct Stat<'a> {
     /// Where results are kept.
     kept: Option<&'a Path>,
     options: &'a Options,
-    /// One for each command.
+    /// The commands, and what counts each.
+    arms: Vec<ArmCommand>,
     counters: Vec<RepeatedCount<'a>>,
     /// What was asked for and the machine does not have.
     absent: Absent,
@@ -405,6 +416,10 @@ impl Stat<'_> {
         let clock = Instant::now();
         let arms = self.counters.len();
         let mut ends: Vec<RunEnd> = Vec::new();
+        if !self.warm_up(signal)? {
+            file.why = Some("interrupted".to_owned());
+            return Ok(Exit::Incomplete);
+        }
         let mut watch =
             Keeping { path: self.kept, progress: (arms > 1).then(|| CountingProgress::new(None)) };
         let plan = Plan::interleaved(1, arms, self.args.repeat, Plan::random_seed());
@@ -413,10 +428,11 @@ impl Stat<'_> {
             &mut watch,
             |_, _| false,
             |file, planned, _| {
-                if signal.is_given() {
+                if signal.is_given() || !self.hooks(planned.arm).before(signal)? {
                     return Ok(false);
                 }
                 ends.push(self.once(planned, signal, file, lines)?);
+                self.hooks(planned.arm).after(signal)?;
                 Ok(ends.last().is_some_and(|last| last.ended != Ended::Interrupted))
             },
         );
@@ -450,6 +466,29 @@ impl Stat<'_> {
         Ok(exit)
     }
 
+    fn hooks(&self, arm: usize) -> Hooks<'_> {
+        Hooks { args: &self.args.hooks, arm: &self.arms[arm] }
+    }
+
+    /// Runs each command without keeping what is counted; whether nobody ended it.
+    fn warm_up(&self, signal: Signal<'_>) -> anyhow::Result<bool> {
+        for (arm, counter) in self.counters.iter().enumerate() {
+            for _ in 0..self.args.hooks.warmup {
+                if signal.is_given() || !self.hooks(arm).before(signal)? {
+                    return Ok(false);
+                }
+                let (counted, _) = counter
+                    .count(signal, &mut |_, _| {})
+                    .map_err(|error| refused(&error, !self.options.command.is_empty()))?;
+                if counted.ended == Ended::Interrupted {
+                    return Ok(false);
+                }
+                self.hooks(arm).after(signal)?;
+            }
+        }
+        Ok(true)
+    }
+
     fn once(
         &self,
         planned: &Planned,
@@ -474,7 +513,7 @@ impl Stat<'_> {
             .count(signal, &mut live)
             .map_err(|error| refused(&error, !self.options.command.is_empty()))?;
         let first = recorded.add(file, counter, (&counted, &refusals));
-        if self.options.keep_output {
+        if self.options.output == CommandOutput::Kept && !self.args.hooks.discards() {
             // The user is to see it as without us, if later.
             let output = counted.output.as_bytes();
             std::io::stdout().write_all(output).context("cannot write to standard output")?;

@@ -12,7 +12,8 @@ use pmuscope_events::metrics::Metrics;
 use pmuscope_events::topdown::{Fitted, fit, methods};
 use pmuscope_events::{Catalog, Event, parse};
 use pmuscope_machine::{CpuSet, Machine, Pmu, Target, place};
-use pmuscope_measure::counting::{Options, Signal};
+use pmuscope_measure::arms::ArmCommand;
+use pmuscope_measure::counting::{CommandOutput, Options, Signal};
 use pmuscope_measure::sweep::{After, Schedule, Sweep, drifts, schedule};
 use pmuscope_measure::topdown;
 use pmuscope_measure::{Concern, Labels, Origin, Plan, RunFile, load};
@@ -24,7 +25,6 @@ use super::counting::{
 };
 use super::doctor;
 use super::event_lists::{EventListArgs, catalog};
-use super::program;
 use super::target::{COMMAND, RUNNING, TargetArgs, describe};
 use super::versus::{VersusArgs, name_arms};
 use crate::commands::duration;
@@ -117,10 +117,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     if args.slice.is_some_and(|slice| !slice.is_finite() || slice <= 0.0) {
         return Err(bad_input("--slice: a slice of time is longer than 0 seconds. Try: --slice 2"));
     }
-    program::find(&args.command)?;
     if args.versus.is_asked() && args.topdown.is_some() {
         return Err(bad_input(
-            "--topdown: is of one command, --vs compares several. Try: -e REGEX --vs",
+            "--topdown: is of one command, --vs and --parameter compare several. Try: -e REGEX --vs",
         ));
     }
     let commands = args.versus.with("sweep -e REGEX", &args.command)?;
@@ -172,24 +171,29 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     if let Some(cpus) = &cpus {
         pin(cpus)?;
     }
+    let command_output = match target {
+        Target::Command => CommandOutput::Kept,
+        _ => CommandOutput::Inherited,
+    };
     let seed = file.seed.as_deref().and_then(|seed| seed.parse().ok());
+    let of_arms: Vec<Vec<OsString>> = commands.iter().map(|arm| arm.command.clone()).collect();
     let sweep = Sweep {
         kernel: &Host,
         machine: &machine,
         options: Options {
-            keep_output: target == Target::Command,
+            output: command_output,
             target,
             inherit: !args.no_inherit,
             groups: Vec::new(),
             pinned: true,
-            command: args.command.clone(),
+            command: commands[0].command.clone(),
             delay: None,
             timeout: args.slice.map(Duration::from_secs_f64),
             interval: None,
             intervals: None,
         },
         schedule: &planned,
-        arms: &commands,
+        arms: &of_arms,
         rounds: args.repeat,
         seed: seed.or(args.seed).unwrap_or_else(Plan::random_seed),
         units: &units,
@@ -227,7 +231,7 @@ impl Args {
         &self,
         machine: &Machine,
         (target, cpus): (&Target, Option<&CpuSet>),
-        (schedule, commands): (&Schedule, &[Vec<OsString>]),
+        (schedule, commands): (&Schedule, &[ArmCommand]),
         output: &RunOutput,
     ) -> anyhow::Result<RunFile> {
         let preflight = match (target, cpus) {

@@ -49,8 +49,8 @@ pub struct Options {
     pub pinned: bool,
     /// The program to run; empty for none.
     pub command: Vec<OsString>,
-    /// What the command prints is kept (the last MiB), not shown; it has nothing to read.
-    pub keep_output: bool,
+    /// Where the command prints.
+    pub output: CommandOutput,
     /// Counting starts so long after the command; from there on if `None`.
     pub delay: Option<Duration>,
     /// Counting ends after so long at the latest.
@@ -59,6 +59,18 @@ pub struct Options {
     pub interval: Option<Duration>,
     /// So many intervals at most.
     pub intervals: Option<usize>,
+}
+
+/// Where a command prints, and whether it has something to read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum CommandOutput {
+    /// Where this program does; it reads what this program would.
+    #[default]
+    Inherited,
+    /// Kept (the last MiB), not shown; it has nothing to read.
+    Kept,
+    /// To /dev/null; it has nothing to read.
+    Discarded,
 }
 
 /// One event of the groups, in their order.

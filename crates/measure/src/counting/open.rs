@@ -229,6 +229,7 @@ pub(super) fn since(now: &[Reading], before: &[Reading]) -> Vec<Reading> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::counting::CommandOutput;
     use pmuscope_counters::fake::FakeKernel;
     use pmuscope_events::lists::NotCountable;
     use pmuscope_events::{MachineCatalog, parse};
@@ -248,7 +249,7 @@ mod tests {
             groups,
             pinned: false,
             command: Vec::new(),
-            keep_output: false,
+            output: CommandOutput::Inherited,
             delay: None,
             timeout: None,
             interval: None,

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal as UnixSignal, pidfd_open};
 
 use super::open::{OpenFailure, Opened, Opening};
-use super::{Counted, CounterSnapshot, Counting, Ended, Options};
+use super::{CommandOutput, Counted, CounterSnapshot, Counting, Ended, Options};
 use crate::child::{read_end, unnamed_file};
 use crate::error::MeasureError;
 
@@ -104,12 +104,16 @@ impl<'a> RepeatedCount<'a> {
         stop: Signal<'_>,
         seen: IntervalObserver<'_>,
     ) -> Result<(Counted, Vec<OpenFailure>), MeasureError> {
-        let output = match self.options.keep_output {
-            true => Some(unnamed_file(&std::env::temp_dir()).map_err(|source| {
-                MeasureError::Child { program: self.program(), what: "save the output", source }
-            })?),
-            false => None,
+        let output = match self.options.output {
+            CommandOutput::Inherited => Ok(None),
+            CommandOutput::Kept => unnamed_file(&std::env::temp_dir()).map(Some),
+            CommandOutput::Discarded => File::options().write(true).open("/dev/null").map(Some),
         };
+        let output = output.map_err(|source| MeasureError::Child {
+            program: self.program(),
+            what: "save the output",
+            source,
+        })?;
         let child = match (self.options.command.as_slice(), &output) {
             ([], _) => None,
             (command, None) => Some(HeldChild::new(command)?),
@@ -125,7 +129,7 @@ impl<'a> RepeatedCount<'a> {
             seen((counted.moments.last(), &rest), &opened.refused);
         }
         counted.notices = opened.notices.into_iter().collect();
-        if let Some(file) = output {
+        if let Some(file) = output.filter(|_| self.options.output == CommandOutput::Kept) {
             counted.output = self.kept(file)?;
         }
         Ok((counted, opened.refused))

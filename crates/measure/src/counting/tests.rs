@@ -86,7 +86,7 @@ fn options(text: &str, target: Target, machine: &Machine) -> Options {
         groups: parse(text, &catalog).unwrap(),
         pinned: false,
         command,
-        keep_output: false,
+        output: CommandOutput::Inherited,
         delay: None,
         timeout: Some(Duration::from_millis(1)),
         interval: None,

@@ -16,7 +16,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::Program;
-use crate::counting::{Options, Signal};
+use crate::counting::{CommandOutput, Options, Signal};
 use crate::error::MeasureError;
 use crate::rounds::{RunDone, RunObserver};
 use crate::run_file::Run;
@@ -479,7 +479,7 @@ fn analyse(made: &Made, kernel: &Pipeline) -> (RunFile, [usize; 2], Vec<String>)
                 groups: Vec::new(),
                 pinned: true,
                 command: vec!["true".into()],
-                keep_output: false,
+                output: CommandOutput::Inherited,
                 delay: None,
                 timeout: None,
                 interval: None,
