@@ -190,7 +190,8 @@ impl Filter {
 }
 
 /// Whether a function has the name that is wanted: a part of it, or after `=` the whole name.
-fn is_named(name: &str, wanted: &str) -> bool {
+#[must_use]
+pub fn is_named(name: &str, wanted: &str) -> bool {
     match wanted.strip_prefix('=') {
         Some(whole) => name == whole,
         None => name.contains(wanted),

@@ -57,7 +57,7 @@ pub use count::chains::{ChainEntry, callchain, each_chain_entry};
 pub use count::collect::Collected;
 pub use count::group::{Counting, GroupBy, TasksBy};
 pub use count::unwinding::{CutReason, CutStacks, ModuleRules, StackSummary, Unwinding};
-pub use filter::{Facts, Filter, Targets};
+pub use filter::{Facts, Filter, Targets, is_named};
 pub use live::{Interval, Live};
 pub use locator::{Locator, SampleThread};
 pub use names::naming::{Names, Resolve};
@@ -68,7 +68,7 @@ pub use pmuscope_symbols::{
 pub use pool::available_threads;
 pub use profile::{
     Detail, EventProfile, Filtered, FunctionShare, HiddenRows, Intervals, ModuleShare,
-    ModuleSummary, Options, Profile, Total, with_lost,
+    ModuleSummary, Options, Profile, RankBy, Total, is_software_clock, with_lost,
 };
 pub use timeline::loss::{CpuLosses, LossBlock, Lost, LostSource};
 pub use timeline::modules::ModuleKind;

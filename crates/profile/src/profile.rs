@@ -28,20 +28,39 @@ pub struct Options {
     /// Whether functions also have what they called ([`FunctionShare::total`]); those that only called
     /// others then have rows too.
     pub totals: bool,
+    /// By which share they are the largest, and in which order they come.
+    pub rank: RankBy,
     /// How far places within a function are told apart in [`Profile::aggregate`].
     pub detail: Detail,
 }
 
+/// By which share functions are ranked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum RankBy {
+    /// Samples in the function (self).
+    #[default]
+    Own,
+    /// Samples in the function or in what it called (total).
+    Total,
+    /// The largest by either of both, ranked by own samples: up to twice as many rows.
+    Either,
+}
+
 impl Options {
     /// For counts alone: nobody looks at rows.
-    pub const COUNTS: Self =
-        Self { rows: Some(0), intervals: Intervals::None, totals: false, detail: Detail::Function };
+    pub const COUNTS: Self = Self {
+        rows: Some(0),
+        intervals: Intervals::None,
+        totals: false,
+        rank: RankBy::Own,
+        detail: Detail::Function,
+    };
 }
 
 impl Default for Options {
     fn default() -> Self {
         let intervals = Intervals::Largest(Intervals::MOST);
-        Self { rows: None, intervals, totals: false, detail: Detail::Function }
+        Self { rows: None, intervals, totals: false, rank: RankBy::Own, detail: Detail::Function }
     }
 }
 
@@ -202,7 +221,8 @@ pub(crate) fn is_time(name: &str) -> bool {
 }
 
 /// [`EventProfile::is_software_clock`] of an event of that name, with modifiers or terms.
-pub(crate) fn is_software_clock(name: &str) -> bool {
+#[must_use]
+pub fn is_software_clock(name: &str) -> bool {
     let event = name.split([':', '/']).next().unwrap_or_default();
     matches!(event, "cpu-clock" | "task-clock")
 }

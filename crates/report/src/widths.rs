@@ -19,7 +19,7 @@ use crate::report::Report as _;
 use crate::views::{RowsBy, TreeLimits, neighbors_text, rows_text, tree_text};
 use crate::{Cell, Column, RowLimits, Style, Table, modules_text, recording_text};
 
-const LIMITS: RowLimits = RowLimits { rows: Some(12), share: 0.0 };
+const LIMITS: RowLimits = RowLimits { rows: Some(12), ..RowLimits::ALL };
 
 fn at(width: usize) -> Style {
     Style { width: Some(width), ..Style::PLAIN }

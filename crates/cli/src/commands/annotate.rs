@@ -9,7 +9,7 @@ use pmuscope_console::output::Form;
 use pmuscope_console::say;
 use pmuscope_profile::aggregate::FunctionId;
 use pmuscope_profile::views::{Sampled, inlined_into, sampled};
-use pmuscope_profile::{Annotation, Detail, GroupBy, ModuleSummary, Options, Profile};
+use pmuscope_profile::{Annotation, Detail, GroupBy, ModuleSummary, Options, Profile, is_named};
 use pmuscope_report::number::count;
 use pmuscope_report::{AnnotateView, escape, head_text, kept_text};
 use pmuscope_symbols::Symbolizer;
@@ -28,7 +28,7 @@ const NEAR: f64 = 0.5;
 pub(crate) struct AnnotateArgs {
     /// Show a function's samples by source line and instruction
     ///
-    /// Part of the name is enough where it is unique.
+    /// Part of the name is enough where it is unique; =NAME is the whole name.
     #[arg(
         long,
         value_name = "FUNCTION",
@@ -145,13 +145,13 @@ fn choose(profile: &Profile, asked: &str, dso: Option<&str>) -> anyhow::Result<F
     };
     let exact: Vec<&Sampled> = all.iter().filter(|one| name(one) == asked).collect();
     let called = if exact.is_empty() {
-        all.iter().filter(|one| name(one).contains(asked)).collect()
+        all.iter().filter(|one| is_named(name(one), asked)).collect()
     } else {
         exact
     };
     let names: BTreeSet<&str> = called.iter().map(|one| name(one)).collect();
     if names.is_empty() {
-        return Err(bad_input(unknown(profile, asked, &all)));
+        return Err(bad_input(unknown(profile, asked.strip_prefix('=').unwrap_or(asked), &all)));
     }
     if names.len() > 1 {
         let listed = listed(called.iter().map(|one| (name(one), one.samples)));

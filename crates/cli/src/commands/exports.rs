@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use pmuscope_console::output::Format;
 use pmuscope_profile::export::{ExportedEvent, Source, firefox, folded, pprof};
-use pmuscope_profile::{Annotation, Detail, GroupBy, TasksBy};
+use pmuscope_profile::{Annotation, Detail, GroupBy, RankBy, TasksBy};
 use pmuscope_report::number::counted;
 use pmuscope_report::{
     Flame, FlameLimits, PageLimits, RowLimits, Separator, Summary, escape_lines, flame_svg,
@@ -17,10 +17,10 @@ use crate::version::COMMIT;
 const INTERVALS: usize = 10_000;
 
 /// What the counts of a format are grouped by.
-pub(super) fn group_by(format: Format) -> GroupBy {
+pub(super) fn group_by(format: Format, rank: RankBy) -> GroupBy {
     let by_thread = matches!(format, Format::Pprof | Format::Firefox);
     GroupBy {
-        chains: format != Format::Text,
+        chains: format != Format::Text || rank == RankBy::Total,
         tasks: if by_thread { TasksBy::Thread } else { TasksBy::Command },
         cpus: matches!(format, Format::Html | Format::Pprof),
     }

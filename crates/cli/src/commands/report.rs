@@ -1,13 +1,15 @@
 //! `pmuscope report`.
 
+use std::ffi::OsString;
 use std::path::Path;
 
+use clap::Parser as _;
 use pmuscope_console::exit::{Exit, bad_input, not_possible};
 use pmuscope_console::limit::Limit;
 use pmuscope_console::output::{Form, Format, OutputArgs};
 use pmuscope_console::say;
 use pmuscope_profile::export::Source;
-use pmuscope_profile::{Detail, Intervals, Options};
+use pmuscope_profile::{Detail, Intervals, Options, RankBy};
 use pmuscope_report::{
     RECORDING_SCHEMA, RecordingReport, RowLimits, Summary, kept_text, modules_text, recording_text,
 };
@@ -52,6 +54,9 @@ pub(crate) struct Args {
     /// DSO: the binary or shared library. For files without symbols, the reason and what to do.
     #[arg(long)]
     modules: bool,
+    /// Rank functions by total: samples in them and in what they called
+    #[arg(long, conflicts_with_all = ["by", "group", "call_tree", "peek", "annotate", "modules", "tui"])]
+    children: bool,
     /// Show at most N rows per event, or "all" [default: 40]
     ///
     /// 200 with --call-tree, all in JSON.
@@ -195,7 +200,39 @@ impl Args {
     fn limits(&self, format: Format) -> RowLimits {
         let default = (format == Format::Text).then(|| self.views.default_rows());
         let rows = Limit::rows(self.limit, default);
-        RowLimits { rows, share: self.percent_limit / 100.0 }
+        let rank = if self.children { RankBy::Total } else { RankBy::Own };
+        RowLimits { rows, share: self.percent_limit / 100.0, rank }
+    }
+}
+
+/// How a recording is shown once it is made: what the flags of `report` ask for.
+#[derive(Debug, Clone)]
+pub(super) struct Shown {
+    /// `--open`
+    pub(super) open: bool,
+    /// `--serve`, with its address.
+    pub(super) serve: Option<String>,
+}
+
+impl Shown {
+    /// Shows it, if anything was asked for; where it is served until a signal ends that.
+    pub(super) fn show(&self, recording: &Path) -> anyhow::Result<()> {
+        #[derive(clap::Parser)]
+        struct Words {
+            #[command(flatten)]
+            args: Args,
+        }
+        if !self.open && self.serve.is_none() {
+            return Ok(());
+        }
+        let serve = self.serve.as_ref().map(|address| match &**address {
+            "" => "--serve".to_owned(),
+            address => format!("--serve={address}"),
+        });
+        let flags = self.open.then(|| "--open".to_owned()).into_iter().chain(serve);
+        let words = std::iter::once("report".to_owned()).chain(flags).map(OsString::from);
+        let words = words.chain(["-i".into(), recording.into()]);
+        run(Words::try_parse_from(words)?.args).map(drop)
     }
 }
 
@@ -251,7 +288,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
             let totals = format == Format::Json;
             let detail =
                 if args.annotate.is_asked() { Detail::Address } else { exports::detail(format) };
-            (exports::group_by(format), Options { rows, intervals, totals, detail })
+            let rank = limits.rank;
+            let totals = totals || rank == RankBy::Total;
+            (exports::group_by(format, rank), Options { rows, intervals, totals, rank, detail })
         }
     };
     let needs_lines = args.annotate.is_asked() || view.as_ref().is_some_and(View::needs_lines);

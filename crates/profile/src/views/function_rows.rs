@@ -13,7 +13,7 @@
 use std::sync::Arc;
 
 use pmuscope_stats::MIN_BLOCKS;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Sums;
 use super::function_table::{FunctionName, FunctionNames, FunctionTable};
@@ -25,7 +25,9 @@ use crate::aggregate::{
 };
 use crate::facts::EventFacts;
 use crate::pool::in_parallel;
-use crate::profile::{EventProfile, FunctionShare, HiddenRows, ModuleShare, Options, Total};
+use crate::profile::{
+    EventProfile, FunctionShare, HiddenRows, ModuleShare, Options, RankBy, Total,
+};
 use crate::table::{Interned, mix};
 use crate::timeline::modules::UNKNOWN;
 
@@ -119,9 +121,9 @@ impl<'a> Rows<'a> {
     pub(crate) fn table(mut self, event: u32, by_period: bool, options: Options) -> FunctionTable {
         let has_weight = || self.aggregate.of_event(event).iter().any(|cell| cell.weight > 0);
         let by_period = by_period && has_weight();
-        let Found { functions, modules, hidden, long_phases, .. } =
+        let Found { functions, modules, hidden, blocks, long_phases } =
             self.find(event, by_period, options);
-        FunctionTable { rows: functions, hidden, modules, long_phases, names: self.names }
+        FunctionTable { rows: functions, hidden, modules, long_phases, blocks, names: self.names }
     }
 
     pub(crate) fn event(
@@ -170,7 +172,7 @@ impl<'a> Rows<'a> {
         }
         drop(by_who);
         let most = options.rows.map_or(rows.len(), |rows| rows.max(LEAST));
-        let order = self.largest(&rows, most, by_period);
+        let order = self.ranked(&rows, most, by_period, options.rank);
         let mut share = |row: &u32| self.share(&rows[*row as usize], measure, options.totals);
         let mut functions: Vec<FunctionShare> = order.iter().map(&mut share).collect();
         let modules = self.modules(&rows[..own], measure);
@@ -191,18 +193,44 @@ impl<'a> Rows<'a> {
         Found { functions, modules, hidden, blocks, long_phases }
     }
 
-    /// The largest rows, the largest first; equal ones by their names, so that the order never depends
-    /// on chance.
-    fn largest(&mut self, rows: &[KeyedSums], most: usize, by_period: bool) -> Vec<u32> {
+    /// The largest rows by what is asked for.
+    fn ranked(&mut self, rows: &[KeyedSums], most: usize, by_period: bool, by: RankBy) -> Vec<u32> {
+        let all = || (0..rows.len() as u32).collect();
+        match by {
+            RankBy::Own | RankBy::Total => self.largest(rows, all(), most, by_period, by),
+            RankBy::Either => {
+                let mut order = self.largest(rows, all(), most, by_period, RankBy::Own);
+                if most < rows.len() {
+                    let total = self.largest(rows, all(), most, by_period, RankBy::Total);
+                    let known: FxHashSet<u32> = order.iter().copied().collect();
+                    let more = total.into_iter().filter(|row| !known.contains(row)).collect();
+                    // All of these have less than the last of the others, or come after it.
+                    order.extend(self.largest(rows, more, most, by_period, RankBy::Own));
+                }
+                order
+            }
+        }
+    }
+
+    /// The largest of the rows in `order`, the largest first; equal ones by their names, so that the order never
+    /// depends on chance.
+    fn largest(
+        &mut self,
+        rows: &[KeyedSums],
+        mut order: Vec<u32>,
+        most: usize,
+        by_period: bool,
+        by: RankBy,
+    ) -> Vec<u32> {
         let size = |row: u32| {
             let row = &rows[row as usize];
             let (own, total) = match by_period {
                 true => (row.own.weight, row.total.weight),
                 false => (row.own.samples, row.total.samples),
             };
-            std::cmp::Reverse((own, total, row.own.samples))
+            let [first, second] = if by == RankBy::Total { [total, own] } else { [own, total] };
+            std::cmp::Reverse((first, second, row.own.samples))
         };
-        let mut order: Vec<u32> = (0..rows.len() as u32).collect();
         if most < order.len() {
             // Names decide between equal ones only: whatever is as large as the last stays for now.
             let (_, &mut last, _) = order.select_nth_unstable_by_key(most - 1, |&row| size(row));

@@ -58,6 +58,8 @@ pub struct FunctionTable {
     pub modules: Vec<ModuleShare>,
     /// Phases of the program that are too long for intervals.
     pub long_phases: Option<LongPhases>,
+    /// Blocks of time with samples; an interval needs [`pmuscope_stats::MIN_BLOCKS`].
+    pub blocks: usize,
     /// Names of the rows.
     pub names: FunctionNames,
 }
@@ -78,7 +80,7 @@ mod tests {
 
     use super::*;
     use crate::export::sample::{self, arbitrary};
-    use crate::profile::{Intervals, Total};
+    use crate::profile::{Intervals, RankBy, Total};
 
     fn totals(intervals: Intervals) -> Options {
         Options { totals: true, intervals, ..Options::default() }
@@ -122,7 +124,44 @@ mod tests {
         assert_eq!(own, rows.iter().map(|row| row.samples).collect::<Vec<_>>());
     }
 
+    /// The largest rows by a size, as their own and total samples.
+    fn first(
+        table: &FunctionTable,
+        most: usize,
+        size: impl Fn(&(u64, u64)) -> (u64, u64),
+    ) -> Vec<(u64, u64)> {
+        let sums = table.rows.iter().map(|row| (row.samples, row.total.map_or(0, |of| of.samples)));
+        let mut sums: Vec<(u64, u64)> = sums.collect();
+        sums.sort_by_key(|sums| std::cmp::Reverse(size(sums)));
+        sums.truncate(most);
+        sums
+    }
+
     proptest! {
+        /// Against all rows, put in order.
+        #[test]
+        fn rows_are_the_largest_by_what_is_asked_for(made in arbitrary(), most in 2..12usize) {
+            let event = &made.events()[0];
+            let all = made.source().functions(event, totals(Intervals::None));
+            let ranked = |rank| {
+                let options = Options { rows: Some(most), rank, ..totals(Intervals::None) };
+                made.source().functions(event, options)
+            };
+            let sums = |table: &FunctionTable| -> Vec<(u64, u64)> {
+                table.rows.iter().map(|row| (row.samples, row.total.unwrap().samples)).collect()
+            };
+            let by_own = first(&all, most, |&(own, total)| (own, total));
+            let by_total = first(&all, most, |&(own, total)| (total, own));
+            prop_assert_eq!(&sums(&ranked(RankBy::Own)), &by_own);
+            prop_assert_eq!(&sums(&ranked(RankBy::Total)), &by_total);
+            let either = sums(&ranked(RankBy::Either));
+            prop_assert!(either.len() <= 2 * most);
+            prop_assert!(either.is_sorted_by(|a, b| a >= b), "{either:?}");
+            for wanted in by_own.iter().chain(&by_total) {
+                prop_assert!(either.contains(wanted), "{wanted:?} of {either:?}");
+            }
+        }
+
         /// Against sums over every cell one by one.
         #[test]
         fn rows_are_sums_over_samples(made in arbitrary()) {

@@ -11,11 +11,11 @@ mod served;
 mod summary;
 
 use pmuscope_profile::export::{ExportedEvent, Source};
-use pmuscope_profile::{Annotation, FunctionTable, Intervals, Options};
+use pmuscope_profile::{Annotation, FunctionTable, Intervals, Options, RankBy};
 
 use crate::flame::{Flame, FlameLimits, ModuleHues};
 use crate::markup::{Markup, html};
-use crate::recording::{RECORDING_SCHEMA, RowLimits};
+use crate::recording::{RECORDING_SCHEMA, RowLimits, no_interval_note};
 use crate::views::{CodePart, Functions};
 
 pub(crate) use frame::{PALETTE, PageFrame};
@@ -102,6 +102,7 @@ fn event_parts(
         rows: Some(limits.rows),
         intervals: Intervals::Largest(limits.rows),
         totals: true,
+        rank: RankBy::Either,
         ..Options::default()
     };
     let table = source.functions(event, options);
@@ -118,19 +119,20 @@ fn event_parts(
     html! {
         (contents(parts.map(|(id, name)| (format!("{id}-{at}"), name))))
         (flame(&graph, &flame_part))
-        (functions(&rows, at, limits.rows))
+        (functions(&rows, at, no_interval_note(&table, &event.name)))
         (heat::part(source, event, at))
         (modules::part(source, hues, &table, at))
         @if !code.is_empty() { (code.html()) }
     }
 }
 
-fn functions(functions: &Functions<'_>, at: usize, rows: usize) -> Markup {
-    let limits = RowLimits { rows: Some(rows), share: 0.0 };
+fn functions(functions: &Functions<'_>, at: usize, no_interval: Option<String>) -> Markup {
+    let limits = RowLimits { rows: Some(functions.rows.len()), ..RowLimits::ALL };
     html! {
         section class="table-part" id={ "functions-" (at) } {
             h2 { "Functions" }
             p class="dim" { (explanation(functions)) }
+            @if let Some(why) = no_interval { p class="dim" { (why) } }
             (functions.sheet(limits).more_in("pmuscope report -o FILE.csv has all").html())
         }
         "\n"

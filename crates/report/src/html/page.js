@@ -44,15 +44,16 @@
     const shares = rows.length > 0 && rows[0][0].cells[0].classList.contains('bar');
     part.querySelector('.tools').hidden = false;
     input.addEventListener('input', () => {
-      const wanted = input.value.trim().toLowerCase();
+      // One term, or several with | between.
+      const wanted = input.value.toLowerCase().split('|').map((term) => term.trim()).filter((term) => term !== '');
       let share = 0, number = 0;
       for (const [row, text] of rows) {
-        const fits = text.includes(wanted);
+        const fits = wanted.length === 0 || wanted.some((term) => text.includes(term));
         row.hidden = !fits;
         if (fits) { share += +row.cells[0].dataset.v; number += 1; }
       }
       const found = `${number} ${number === 1 ? 'row' : 'rows'}`;
-      shown.textContent = wanted === '' ? '' : shares ? `${(share * 100).toFixed(2)}% in ${found}` : found;
+      shown.textContent = wanted.length === 0 ? '' : shares ? `${(share * 100).toFixed(2)}% in ${found}` : found;
     });
   }
 
@@ -126,7 +127,7 @@
           if (one.matches('button')) one.setAttribute('aria-pressed', one === button);
           else one.hidden = one.dataset.way !== way;
         }
-        svg.dispatchEvent(new CustomEvent('flame-boxes', { detail: graphs[way] }));
+        svg.dispatchEvent(new CustomEvent('flame-boxes', { detail: { ...graphs[way], way } }));
       });
     }
   }
@@ -162,8 +163,8 @@
       first.tabIndex = 0;
     });
     table.addEventListener('click', (click) => {
-      const cell = click.target.closest('td.name');
-      if (cell && !String(getSelection())) find(cell);
+      const row = click.target.closest('tbody tr');
+      if (row && !click.target.closest('a, button') && !String(getSelection())) find(row.cells[row.cells.length - 1]);
     });
     table.addEventListener('keydown', (key) => {
       if (!key.target.matches('td.name') || key.altKey || key.ctrlKey || key.metaKey) return;

@@ -1,5 +1,6 @@
 //! The head of a page: what was measured, what it cost, what is missing.
 
+use pmuscope_measure::arms::join;
 use pmuscope_perfdata::reader::Metadata;
 use pmuscope_profile::{Lost, LostSource, Profile};
 
@@ -102,7 +103,7 @@ impl Summary {
             .chain([Fact::file(file)])
             .collect(),
             notes: crate::notes(profile),
-            command: told.unwrap_or(&profile.metadata.command).join(" "),
+            command: join(told.unwrap_or(&profile.metadata.command)),
         }
     }
 }

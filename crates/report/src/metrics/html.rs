@@ -1,6 +1,7 @@
 //! Metrics as one page: the table of functions, colored by one of them, and a flame graph of the same
 //! colors.
 
+use pmuscope_measure::arms::join;
 use pmuscope_profile::windows::Windows;
 
 use super::sheet::causes_sheet;
@@ -92,7 +93,7 @@ fn summary(view: &MetricsView<'_>) -> Summary {
         title: title(view),
         facts,
         notes: notes(view),
-        command: told.unwrap_or(&windows.metadata.command).join(" "),
+        command: join(told.unwrap_or(&windows.metadata.command)),
     }
 }
 

@@ -36,7 +36,7 @@ fn windows(by: By) -> Windows {
 #[test]
 fn metrics_fit_the_terminal() {
     let metrics = Metrics::builtin();
-    let limits = RowLimits { rows: None, share: 0.0 };
+    let limits = RowLimits::ALL;
     for (name, by, needs) in
         [("metrics", By::Function, false), ("metrics-needs", By::Inlined, true)]
     {

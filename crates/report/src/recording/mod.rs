@@ -12,13 +12,13 @@ pub(crate) mod symbols;
 mod tests;
 mod text;
 
-use pmuscope_profile::Profile;
+use pmuscope_profile::{Profile, RankBy};
 
 pub(crate) use head::{FilteredOut, Head, LONG_PHASES, NO_INTERVAL, lost_is};
 pub(crate) use json::{Count, NoteOut};
 pub use json::{RECORDING_SCHEMA, RecordingReport};
 pub use notes::{Note, notes, order_note};
-pub(crate) use notes::{Taken, long_phases_text, notes_on_file};
+pub(crate) use notes::{Taken, long_phases_text, no_interval_note, notes_on_file};
 pub use other_data::other_data_text;
 pub(crate) use text::{
     asked, event_name, extent, kept, lost_text, paint_line, push_account, push_all_notes,
@@ -33,6 +33,13 @@ pub struct RowLimits {
     pub rows: Option<usize>,
     /// Smallest share, 0 to 1.
     pub share: f64,
+    /// By which share functions are ranked.
+    pub rank: RankBy,
+}
+
+impl RowLimits {
+    /// No limit, ranked by own samples.
+    pub const ALL: Self = Self { rows: None, share: 0.0, rank: RankBy::Own };
 }
 
 /// CPUs and nodes of the recording's machine, as far as the file says.

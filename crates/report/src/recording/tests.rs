@@ -146,7 +146,7 @@ fn resolve(module: &Module<'_>, addresses: &[u64]) -> Resolved {
     Resolved { symbols, state }
 }
 
-const ALL: RowLimits = RowLimits { rows: None, share: 0.0 };
+const ALL: RowLimits = RowLimits::ALL;
 
 fn info() -> RecordingInfo {
     RecordingInfo {
@@ -191,7 +191,7 @@ fn a_recording_of_ours_tells_cost_and_loss() {
     note: 2.2% of the samples fall outside any recorded mapping: [unknown].
     ");
     let narrow = Style { unicode: false, width: Some(60), ..Style::PLAIN };
-    let limits = RowLimits { rows: Some(1), share: 0.0 };
+    let limits = RowLimits { rows: Some(1), ..RowLimits::ALL };
     insta::assert_snapshot!(recording_text(&profile, "build.data", limits, &narrow), @r"
     cpu-clock at 1,000 Hz, 3.02 s on 88 CPUs (2 NUMA nodes),
       9,200 samples, 34.6/s per CPU    build.data

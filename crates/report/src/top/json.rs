@@ -85,7 +85,7 @@ impl<'a> TopEvent<'a> {
         let rows = |by, limits| view.sheet(event, by, limits);
         let functions = rows(TopBy::Function, limits);
         // These are few.
-        let all = |by| rows(by, RowLimits { rows: None, share: 0.0 });
+        let all = |by| rows(by, RowLimits::ALL);
         Self {
             name: &event.name,
             samples: Count(event.samples),

@@ -126,7 +126,7 @@ impl Report for TopReport<'_> {
     }
 
     fn page(&self, commit: &str) -> Option<String> {
-        let (profile, all) = (self.view.profile, RowLimits { rows: None, share: 0.0 });
+        let (profile, all) = (self.view.profile, RowLimits::ALL);
         let mut summary = Summary::new(profile, LIVE);
         summary.title = title::about_profile(profile, "What runs", LIVE);
         let limits = |by| if by == TopBy::Function { self.limits } else { all };

@@ -288,7 +288,7 @@ impl Screen {
             let rows = &self.rows[self.first.min(end)..end];
             let (dimensions, modules) = (self.by.dimensions(), &*profile.modules);
             let by = RowsBy { dimensions, modules, children: false };
-            let limits = RowLimits { rows: None, share: 0.0 };
+            let limits = RowLimits::ALL;
             let table = rows_text(rows, by, limits, &style);
             let cell_styles = std::iter::once(bold).chain(std::iter::repeat(plain));
             lines.extend(

@@ -10,7 +10,7 @@ use pmuscope_symbols::{KernelIdentity, Request, Resolved, State, Symbol};
 use super::*;
 use crate::{RowLimits, Style, to_json};
 
-const ALL: RowLimits = RowLimits { rows: None, share: 0.0 };
+const ALL: RowLimits = RowLimits::ALL;
 
 /// What stands behind a record that is no sample.
 fn trailer(record: RecordBuilder<'_>, pid: u32) {

@@ -3,13 +3,16 @@
 use pmuscope_profile::export::{ExportedEvent, Source};
 use pmuscope_profile::{
     EventProfile, FunctionNames, FunctionShare, FunctionTable, HiddenRows, Intervals, LongPhases,
-    ModuleSummary, Options, Profile, with_lost,
+    ModuleSummary, Options, Profile, RankBy, with_lost,
 };
 
 use crate::flame::{ModuleHues, nameless};
 use crate::recording::{LONG_PHASES, NO_INTERVAL, RowLimits};
 use crate::sheet::{Field, NAME, Separator, Sheet, Value, delimited_by};
 use crate::views::CodePart;
+
+/// Place of the total among the fields.
+const TOTAL: usize = 2;
 
 /// Rows of an event, and what their numbers are of.
 #[derive(Debug, Clone, Copy)]
@@ -121,7 +124,7 @@ impl<'a> Functions<'a> {
         left.samples += samples(&all) - samples(&shown);
         left.share += (share(&all) - share(&shown)).max(0.0);
         let number = shown.len() + left.rows;
-        Sheet::new(self.fields(), shown, number)
+        Sheet::new(self.fields(limits.rank), shown, number)
             .with_rest(vec![
                 ("share".into(), Value::Share(left.share, None)),
                 ("samples".into(), Value::Count(left.samples)),
@@ -129,7 +132,7 @@ impl<'a> Functions<'a> {
             .limited_by(limits)
     }
 
-    fn fields(self) -> Vec<Field<'a, FunctionShare>> {
+    fn fields(self, rank: RankBy) -> Vec<Field<'a, FunctionShare>> {
         type FunctionRow = FunctionShare;
         let has_callers = self.has_callers();
         let why = move |row: &FunctionRow| {
@@ -147,7 +150,7 @@ impl<'a> Functions<'a> {
         };
         let shown = move |row: &'a FunctionRow| self.shown(row);
         let code = move |row: &FunctionRow| self.code?.link(row, self.names, self.modules);
-        vec![
+        let mut fields = vec![
             Field::share("share", |row: &FunctionRow| (row.share, row.interval))
                 .head(if self.counted == "samples" { "self" } else { "share" })
                 .why(why),
@@ -194,7 +197,12 @@ impl<'a> Functions<'a> {
             .for_programs(),
             Field::text("inlined_into", move |row: &FunctionRow| self.names.inlined_into(row))
                 .for_programs(),
-        ]
+        ];
+        // What rows are ranked by comes first.
+        if rank == RankBy::Total {
+            fields[..=TOTAL].rotate_right(1);
+        }
+        fields
     }
 
     /// The function, and where its code is if it was inlined.
@@ -224,8 +232,12 @@ pub fn functions_delimited(
     intervals: usize,
     separator: Separator,
 ) -> String {
-    let options =
-        Options { totals: true, intervals: Intervals::Largest(intervals), ..Options::default() };
+    let options = Options {
+        totals: true,
+        intervals: Intervals::Largest(intervals),
+        rank: limits.rank,
+        ..Options::default()
+    };
     let tables: Vec<FunctionTable> =
         source.events.iter().map(|event| source.functions(event, options)).collect();
     let sheets: Vec<(&str, Sheet<'_>)> = source
@@ -243,7 +255,7 @@ pub fn functions_delimited(
 mod tests {
     use super::*;
 
-    const ALL: RowLimits = RowLimits { rows: None, share: 0.0 };
+    const ALL: RowLimits = RowLimits::ALL;
 
     #[test]
     fn lost_samples_bound_each_share() {

@@ -176,7 +176,7 @@ pub fn rows_text(rows: &[Row], by: RowsBy<'_>, limits: RowLimits, style: &Style)
 /// The table for people line by line: the row of each line is known.
 #[must_use]
 pub fn rows_lines(rows: &[Row], by: RowsBy<'_>, style: &Style) -> TableLines {
-    let limits = RowLimits { rows: None, share: 0.0 };
+    let limits = RowLimits::ALL;
     rows_sheet(rows, None, by, limits).table().0.lines(style)
 }
 
@@ -298,7 +298,7 @@ mod tests {
             row(vec![Key::Unknown, Key::Unknown, Key::Module(1)], 10, 10),
         ];
         let by = [Dimension::Function, Dimension::Cpu, Dimension::Module];
-        let limits = RowLimits { rows: rows_shown, share: 0.0 };
+        let limits = RowLimits { rows: rows_shown, ..RowLimits::ALL };
         let modules = modules();
         let by = RowsBy { dimensions: &by, modules: &modules, children };
         rows_text(&rows, by, limits, &Style::PLAIN)
@@ -325,7 +325,7 @@ mod tests {
             side("copy", vec![share(40), share(85)]),
             side("page_fault", vec![None, share(10)]),
         ];
-        let limits = RowLimits { rows: Some(2), share: 0.0 };
+        let limits = RowLimits { rows: Some(2), ..RowLimits::ALL };
         let (events, by) = (["cycles", "cache-misses"], [Dimension::Function]);
         let by = RowsBy { dimensions: &by, modules: &modules(), children: false };
         let text = side_by_side_text(&rows, &events, by, limits, &Style::PLAIN);
@@ -346,7 +346,7 @@ mod tests {
         );
     }
 
-    const ALL: RowLimits = RowLimits { rows: None, share: 0.0 };
+    const ALL: RowLimits = RowLimits::ALL;
     const BY: [Dimension; 3] = [Dimension::Function, Dimension::Module, Dimension::Cpu];
 
     fn by(modules: &[ModuleSummary], children: bool) -> RowsBy<'_> {
@@ -378,13 +378,13 @@ mod tests {
         };
         let rows = vec![row("get<a, b>", 0, 5), row("=read", 1, 2), row("rare", 1, 1)];
         let events = [EventRows { name: "cycles", rows, unit: Some(100), balance: Vec::new() }];
-        let limits = RowLimits { rows: None, share: 0.2 };
+        let limits = RowLimits { share: 0.2, ..RowLimits::ALL };
         insta::assert_snapshot!(rows_delimited(&events, by(&modules(), false), limits, Separator::Comma), @r#"
         event,share,share_low,share_high,samples,weight,function,module,cpu
         cycles,0.625,0.5,0.75,5,5000,"get<a, b>",/usr/bin/db,3
         cycles,0.25,,,2,2000,"'=read",[kernel.kallsyms],3
         "#);
-        let limits = RowLimits { rows: Some(1), share: 0.0 };
+        let limits = RowLimits { rows: Some(1), ..RowLimits::ALL };
         insta::assert_snapshot!(rows_delimited(&events, by(&modules(), true), limits, Separator::Comma), @r#"
         event,share,share_low,share_high,samples,weight,total_share,total_samples,function,module,cpu
         cycles,0.625,0.5,0.75,5,5000,0.625,5,"get<a, b>",/usr/bin/db,3

@@ -1,5 +1,6 @@
 //! The page: what the text says, then where threads wait as functions and flame graphs, a part for each state.
 
+use pmuscope_measure::arms::join;
 use pmuscope_profile::export::Source;
 
 use super::notes::notes;
@@ -65,7 +66,7 @@ pub fn waits_summary(view: &WaitsView<'_>) -> Summary {
         ),
         facts,
         notes: notes(view),
-        command: recorded.unwrap_or(&profile.metadata.command).join(" "),
+        command: join(recorded.unwrap_or(&profile.metadata.command)),
     }
 }
 

@@ -73,7 +73,7 @@ fn waits_fit_the_terminal() {
         ("waits-by-thread", &[WaitBy::Command, WaitBy::Thread, WaitBy::Function, WaitBy::Wait]),
     ] {
         let rows = rows(&waits, by);
-        let limits = RowLimits { rows: None, share: 0.0 };
+        let limits = RowLimits::ALL;
         let view = WaitsView { file: "x.data", waits: &waits, by, rows: &rows, limits };
         crate::widths::fits(name, |style| view.text(style));
     }
@@ -83,7 +83,7 @@ fn waits_fit_the_terminal() {
 fn waits_without_wakeups_fit_the_terminal() {
     let (waits, by) = (waits(false), [WaitBy::Wait]);
     let rows = rows(&waits, &by);
-    let limits = RowLimits { rows: Some(2), share: 0.0 };
+    let limits = RowLimits { rows: Some(2), ..RowLimits::ALL };
     let view = WaitsView { file: "x.data", waits: &waits, by: &by, rows: &rows, limits };
     crate::widths::fits("waits-without-wakeups", |style| view.text(style));
 }

@@ -8,7 +8,7 @@ use pmuscope_console::output::Format;
 use pmuscope_perfdata::reader::RecordingFile;
 use pmuscope_profile::code::{CodeQueries, symbol_api};
 use pmuscope_profile::export::{Source, firefox};
-use pmuscope_profile::{Detail, Intervals, Options, Profile};
+use pmuscope_profile::{Detail, Options, Profile, RankBy};
 use pmuscope_report::{RowLimits, ServedLink, Summary, served_page};
 use pmuscope_serve::{ClientRequest, Method, Reply, ReplyBody, Routes};
 use pmuscope_symbols::Symbolizer;
@@ -89,9 +89,13 @@ impl Site {
     fn read(&self, format: Format, detail: Detail) -> anyhow::Result<(Profile, Symbolizer)> {
         let inlined = detail == Detail::Address || !self.load.no_inline;
         let mut symbolizer = self.load.symbols.symbolizer(inlined, &self.recording)?;
-        let options = Options { rows: Some(0), intervals: Intervals::None, totals: false, detail };
-        let wanted =
-            LoadRequest { apart: exports::group_by(format), options, stacks: true, progress: true };
+        let options = Options { detail, ..Options::COUNTS };
+        let wanted = LoadRequest {
+            apart: exports::group_by(format, RankBy::Own),
+            options,
+            stacks: true,
+            progress: true,
+        };
         let profile = self.load.load(&self.recording, &mut symbolizer, wanted)?;
         Ok((profile, symbolizer))
     }

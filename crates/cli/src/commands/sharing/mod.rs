@@ -171,7 +171,7 @@ impl Args {
         };
         let rows = Limit::rows(self.limit, lines);
         let detailed = Limit::rows(self.offsets, Some(detailed)).unwrap_or(usize::MAX);
-        (RowLimits { rows, share: self.percent_limit / 100.0 }, detailed)
+        (RowLimits { rows, share: self.percent_limit / 100.0, ..RowLimits::ALL }, detailed)
     }
 }
 

@@ -31,7 +31,7 @@ pub(super) fn run(
     let view = TopView { profile: &tick.profile, node_of: &node_of };
     let form = Form { invocation: asked.begun, ..args.output.form()? };
     let rows = form.rows(args.limit, DEFAULT_ROWS);
-    let limits = RowLimits { rows, share: 0.0 };
+    let limits = RowLimits { rows, ..RowLimits::ALL };
     let exit = if tick.profile.lost.count > 0 { Exit::Incomplete } else { Exit::Done };
     form.show(&TopReport { view, by: args.by, limits }, &exit)?;
     Ok(exit)
