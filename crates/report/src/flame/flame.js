@@ -15,6 +15,8 @@
       this.input = this.tools && this.tools.querySelector('input');
       this.reset = this.tools && this.tools.querySelector('.reset');
       this.matched = this.tools && this.tools.querySelector('.matched');
+      const named = svg.closest('[id^="flame"]');
+      this.place = named ? named.id : svg.closest('.alone') ? 'flame' : null;
       this.take([...svg.querySelectorAll('.b')]);
       this.listen();
     }
@@ -67,7 +69,7 @@
       this.svg.addEventListener('mouseover', tell);
       this.svg.addEventListener('focusin', tell);
       this.svg.addEventListener('keydown', (event) => this.key(event, target(event)));
-      this.svg.addEventListener('flame-boxes', (event) => this.replace(event.detail));
+      this.svg.addEventListener('flame-boxes', (event) => { this.way = event.detail.way; this.replace(event.detail); });
       if (this.tools) {
         this.tools.hidden = false;
         this.input.addEventListener('input', () => this.search(this.input.value));
@@ -103,6 +105,57 @@
       }
       if (this.reset) this.reset.hidden = box === this.boxes[0];
       this.label();
+      this.keep();
+    }
+
+    // Names from below the outermost box to this one.
+    path(box) {
+      const middle = box.x + box.w / 2;
+      const above = this.boxes.filter((one) => one.depth > 0 && one.depth <= box.depth && one.x <= middle && one.x + one.w > middle);
+      return above.sort((a, b) => a.depth - b.depth).map((one) => one.name);
+    }
+
+    // The box that these names lead to.
+    find(names) {
+      let found = [this.boxes[0]];
+      names.forEach((name, at) => {
+        const inside = (one) => found.some((outer) => one.x >= outer.x - 1e-4 && one.x + one.w <= outer.x + outer.w + 1e-4);
+        found = this.boxes.filter((one) => one.depth === at + 1 && one.name === name && inside(one));
+      });
+      return found[0];
+    }
+
+    // The address has the zoom and the search, for whoever it is sent to:
+    // #flame-0?search=read&zoom=["main","parse"]&way=callers
+    keep() {
+      // Of several graphs one is seen.
+      if (!this.settled || !this.place || !this.svg.getBoundingClientRect().width) return;
+      const shown = new URLSearchParams();
+      if (this.input && this.input.value.trim()) shown.set('search', this.input.value.trim());
+      if (this.root !== this.boxes[0]) shown.set('zoom', JSON.stringify(this.path(this.root)));
+      if (this.way && this.way !== 'callees') shown.set('way', this.way);
+      const text = shown.toString();
+      const known = location.hash.startsWith(`#${this.place}?`);
+      if (!text && !known) return;
+      // Some browsers refuse that for files of their own.
+      try { history.replaceState(null, '', text ? `#${this.place}?${text}` : `#${this.place}`); } catch { /* as before */ }
+    }
+
+    // What the address asks for.
+    recall() {
+      const prefix = `#${this.place}?`;
+      if (!this.place || !location.hash.startsWith(prefix)) return;
+      const asked = new URLSearchParams(location.hash.slice(prefix.length));
+      const way = asked.get('way');
+      const turn = way && this.svg.closest('.flame-part').querySelector('button[data-way=callers]');
+      if (turn && way === 'callers') turn.click();
+      let names = null;
+      try { names = JSON.parse(asked.get('zoom')); } catch { /* nobody's words */ }
+      const box = Array.isArray(names) ? this.find(names) : null;
+      if (box) this.zoom(box);
+      const search = asked.get('search');
+      if (search && this.input) { this.input.value = search; this.search(search); }
+      (this.svg.closest('.flame-part') || this.svg).scrollIntoView({ block: 'start' });
     }
 
     // Cuts every name to what its box has room for.
@@ -132,16 +185,20 @@
       return this.advance;
     }
 
-    // Marks boxes whose name holds the text; tells the share of all of them, each part once.
+    // Marks boxes whose name holds the text, or one of several with | between; tells the share of all of them, each
+    // part once.
     search(text) {
-      const wanted = text.trim().toLowerCase();
+      const terms = text.toLowerCase().split('|').map((term) => term.trim()).filter((term) => term !== '');
+      const wanted = terms.join('|');
       const hits = [];
       for (const one of this.boxes) {
-        const hit = wanted !== '' && one.depth > 0 && one.name.toLowerCase().includes(wanted);
+        const name = one.name.toLowerCase();
+        const hit = one.depth > 0 && terms.some((term) => name.includes(term));
         one.el.classList.toggle('hit', hit);
         if (hit) hits.push(one);
       }
       this.svg.classList.toggle('searching', wanted !== '');
+      this.keep();
       let share = 0, end = -1;
       for (const one of hits.sort((a, b) => a.x - b.x || b.w - a.w)) {
         share += Math.max(0, one.x + one.w - Math.max(end, one.x));
@@ -194,6 +251,16 @@
 
   const flames = [...document.querySelectorAll('svg.flame')]
     .filter((svg) => svg.querySelector('.b')).map((svg) => new Flame(svg));
+
+  // Once all scripts have run: the switch to callers is another's.
+  const recall = () => flames.forEach((flame) => flame.recall());
+  const settle = () => {
+    recall();
+    flames.forEach((flame) => { flame.settled = true; });
+  };
+  if (document.readyState === 'loading') document.addEventListener('DOMContentLoaded', settle);
+  else settle();
+  addEventListener('hashchange', recall);
 
   // A picture of its own has no page around it that would know this key.
   document.addEventListener('keydown', (event) => {
