@@ -55,7 +55,7 @@ const FLAGS: [(&[&str], &str, &str); 38] = [
     (REPORTS, "--fields", "--by, as in --by comm,dso,sym"),
     (REPORTS, "--tui", "pmuscope browse"),
     (REPORTS, "--gtk", "a page: -o x.html"),
-    (REPORTS, "--children", "--by sym, which has a column of the total, or --call-tree"),
+    (&["top", "diff", "script", "metrics"], "--children", "pmuscope report --children"),
     (&["report"], "-g", "--call-tree, or a flame graph: -o x.html. Callchains: record -g"),
     (&["top"], "-g", "pmuscope record -g, then pmuscope report --call-tree"),
     (
@@ -115,7 +115,7 @@ const NUMA: [(&str, &str); 11] = [
 ];
 
 /// The command that an error is about, `report` or `bench numa`: the usage that the error brings names it.
-fn command_of(error: &clap::Error) -> String {
+pub(crate) fn command_of(error: &clap::Error) -> String {
     let Some(ContextValue::StyledStr(usage)) = error.get(ContextKind::Usage) else {
         return String::new();
     };

@@ -19,7 +19,8 @@ use crate::{Cli, help, perf_words};
 /// clap's, of wrong words, and of help that was asked for.
 pub(crate) fn parse(words: Vec<OsString>) -> Result<Cli, clap::Error> {
     let mut command = with_negative_numbers(help::command());
-    let (words, mut matches) = read(&command, words)?;
+    let (words, mut matches) =
+        read(&command, words).map_err(|error| with_near_tips(error, &command))?;
     old_spellings(&words, &matches).iter().for_each(|note| say!("note: {note}"));
     Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
 }
@@ -39,6 +40,63 @@ pub(crate) fn report(error: &clap::Error) -> ExitCode {
         }
     }
     if error.use_stderr() { Exit::BadInput.into() } else { Exit::Done.into() }
+}
+
+/// The error with those of clap's tips that can be meant: words nearly as typed, or the same letter in the other case.
+fn with_near_tips(mut error: clap::Error, command: &Command) -> clap::Error {
+    for (wrong, tips) in [
+        (ContextKind::InvalidArg, ContextKind::SuggestedArg),
+        (ContextKind::InvalidSubcommand, ContextKind::SuggestedSubcommand),
+    ] {
+        let Some(ContextValue::String(typed)) = error.get(wrong) else { continue };
+        let typed = typed.clone();
+        let listed = match error.remove(tips) {
+            Some(ContextValue::String(one)) => vec![one],
+            Some(ContextValue::Strings(several)) => several,
+            _ => Vec::new(),
+        };
+        let mut near: Vec<String> = listed.into_iter().filter(|tip| is_near(&typed, tip)).collect();
+        // What was mistyped is no value of an argument, which is all that this one says.
+        error.remove(ContextKind::Suggested);
+        if wrong == ContextKind::InvalidArg {
+            near.extend(other_case(&typed, asked_of(command, &error)));
+        }
+        match near.len() {
+            0 => None,
+            1 => error.insert(tips, ContextValue::String(near.remove(0))),
+            _ => error.insert(tips, ContextValue::Strings(near)),
+        };
+    }
+    error
+}
+
+/// Whether `tip` can be what was meant with `typed`: one letter in three may be wrong, or one word the start of the
+/// other.
+fn is_near(typed: &str, tip: &str) -> bool {
+    let [typed, tip] = [typed, tip].map(|word| word.trim_start_matches('-'));
+    let letters = typed.chars().count().max(tip.chars().count());
+    let is_start =
+        typed.len().min(tip.len()) >= 3 && (typed.starts_with(tip) || tip.starts_with(typed));
+    is_start || strsim::damerau_levenshtein(typed, tip) * 3 <= letters
+}
+
+/// `-F` for `-f`, where that is a flag of the command.
+fn other_case(typed: &str, command: &Command) -> Option<String> {
+    let letter = typed.strip_prefix('-')?.chars().next()?;
+    let other = if letter.is_lowercase() {
+        letter.to_ascii_uppercase()
+    } else {
+        letter.to_ascii_lowercase()
+    };
+    let is_flag = |arg: &clap::Arg| arg.get_short() == Some(other);
+    command.get_arguments().any(is_flag).then(|| format!("-{other}"))
+}
+
+/// The command that the usage line of an error names.
+fn asked_of<'a>(command: &'a Command, error: &clap::Error) -> &'a Command {
+    let words = perf_words::command_of(error);
+    let below = |command: &'a Command, word: &str| command.find_subcommand(word);
+    words.split(' ').try_fold(command, below).unwrap_or(command)
 }
 
 /// What clap finds, with perf's words for the same in ours: `annotate F` is `report --annotate F`, and flags that ask
@@ -209,6 +267,25 @@ mod tests {
     use clap::CommandFactory as _;
 
     use crate::Cli;
+
+    #[test]
+    fn tips_are_what_can_be_meant() {
+        let tips = |words: &[&str]| {
+            let all = std::iter::once("pmuscope").chain(words.iter().copied());
+            let command = crate::help::command();
+            let error = command.clone().try_get_matches_from(all).unwrap_err();
+            let text = super::with_near_tips(error.with_cmd(&command), &command).to_string();
+            let tips = text.lines().filter(|line| line.contains("tip:"));
+            tips.map(|line| line.trim().to_owned()).collect::<Vec<_>>()
+        };
+        let similar = |word: &str| vec![format!("tip: a similar argument exists: '{word}'")];
+        assert_eq!(tips(&["record", "-f", "99", "--", "true"]), similar("-F"));
+        assert_eq!(tips(&["record", "--freqency", "99", "true"]), similar("--freq"));
+        assert_eq!(tips(&["sharing", "--wacth", "x"]), similar("--watch"));
+        assert_eq!(tips(&["report", "--no-childern"]), [""; 0]);
+        assert_eq!(tips(&["serve"]), [""; 0]);
+        assert_eq!(tips(&["browes"]), ["tip: a similar subcommand exists: 'browse'"]);
+    }
 
     /// A value that may be left out must not be the next word: that may be the command to run.
     #[test]

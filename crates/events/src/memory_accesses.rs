@@ -30,7 +30,7 @@ pub enum NoMemoryEvents {
     /// No unit samples them.
     #[error(
         "no PMU here samples memory accesses with their addresses (PEBS, IBS or SPE; most VMs have none). Try: pmuscope \
-         watch -p PID VARIABLE, which uses debug registers"
+         sharing --watch VARIABLE -p PID, which uses debug registers"
     )]
     NoUnit,
     /// Arm's.

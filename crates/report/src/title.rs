@@ -6,6 +6,7 @@
 //!
 //! A title is read in a tab or a list of bookmarks, so it is short, and says nothing of machines or files.
 
+use pmuscope_measure::arms::join;
 use pmuscope_measure::compare::FileHead;
 use pmuscope_perfdata::reader::Metadata;
 use pmuscope_profile::Profile;
@@ -146,7 +147,7 @@ fn tool(command: &[String]) -> String {
 /// The command that another one was given after `--`.
 fn after_dashes(words: &[String]) -> Option<String> {
     let at = words.iter().position(|word| word == "--")?;
-    Some(words[at + 1..].join(" ")).filter(|command| !command.is_empty())
+    Some(join(&words[at + 1..])).filter(|command| !command.is_empty())
 }
 
 fn file_name(path: &str) -> &str {

@@ -101,7 +101,7 @@ impl Args {
             _ => None,
         };
         let rows = Limit::rows(self.limit, default);
-        RowLimits { rows, share: self.percent_limit / 100.0 }
+        RowLimits { rows, share: self.percent_limit / 100.0, ..RowLimits::ALL }
     }
 
     /// Colors by the metric that was asked for, else by CPI, else by the first that was counted.

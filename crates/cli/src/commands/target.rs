@@ -8,6 +8,7 @@ use std::ffi::OsString;
 
 use pmuscope_console::exit::bad_input;
 use pmuscope_machine::{CpuSet, Target};
+use pmuscope_measure::arms;
 
 /// Everything on all CPUs: `-a`.
 pub(super) const ALL_CPUS: u8 = 1;
@@ -140,8 +141,9 @@ fn choices(name: &str, kinds: u8) -> String {
 
 /// A target in words, for the head of a table.
 pub(super) fn describe(target: &Target, command: &[OsString]) -> String {
-    let command: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
-    match (target, command.join(" ")) {
+    let command: Vec<String> =
+        command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    match (target, arms::join(&command)) {
         (Target::Command, command) => command,
         (target, command) if command.is_empty() => target.to_string(),
         (target, command) => format!("{target} while {command} ran"),

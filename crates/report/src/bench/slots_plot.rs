@@ -1,6 +1,7 @@
 //! The picture of `pmuscope bench slots`: a panel for each case, a curve for each account and number of tasks, over
 //! the number of CPUs; both axes are logarithmic, so that what grows in proportion is a straight line.
 
+use pmuscope_measure::arms::join;
 use std::fmt::Write as _;
 
 use pmuscope_measure::{Estimated, RunFile, SCHEMA};
@@ -55,7 +56,7 @@ pub fn slots_page(file: &RunFile, commit: &str) -> String {
         title: title("bench slots", "", &extents),
         facts: vec![runs, Fact::new("Duration", number::duration(file.duration_s), String::new())],
         notes: Vec::new(),
-        command: file.command.join(" "),
+        command: join(&file.command),
     };
     let body = html! {
         section class="wide" { h2 { "Growth" } (PreEscaped(draw(file, ""))) }

@@ -10,6 +10,7 @@ mod sheet;
 mod single;
 mod trend;
 
+use pmuscope_measure::arms::join;
 use std::fmt::Write as _;
 
 use pmuscope_measure::compare::{
@@ -178,7 +179,7 @@ fn of_file(name: &str, file: &FileHead) -> String {
     let machine = file.processor.as_deref().map_or(String::new(), |p| format!(" on {}", escape(p)));
     let command = match &file.arm {
         Some(words) => arms::join(words),
-        None => file.command.join(" "),
+        None => join(&file.command),
     };
     let command = cut(&command, LONGEST_COMMAND);
     let units: Vec<String> = file
@@ -257,10 +258,12 @@ fn signed(difference: &Estimated, unit: &str) -> String {
 
 /// A ratio as percentage of change.
 fn percent(ratio: &Estimated) -> String {
-    let half = ratio.interval.map(|i| 50.0 * (i.high - i.low)).filter(|half| *half > 0.0);
-    let change = 100.0 * (ratio.value - 1.0);
-    let text = half.map_or(number::significant(change, 3), |half| number::interval(change, half));
-    format!("{}{text}%", if change > 0.0 { "+" } else { "" })
+    let change = ratio.value - 1.0;
+    let text = match ratio.interval.filter(|of| of.high > of.low) {
+        Some(of) => number::percent_estimate(change, of.low - 1.0, of.high - 1.0),
+        None => format!("{}%", number::significant(100.0 * change, 3)),
+    };
+    format!("{}{text}", if change > 0.0 { "+" } else { "" })
 }
 
 fn p_text(p: f64) -> String {

@@ -1,5 +1,6 @@
 //! Two sides as one page: what was compared, flame graphs in the colors of what changed, the table.
 
+use pmuscope_measure::arms::join;
 use std::collections::BTreeSet;
 
 use pmuscope_profile::diff::EventDiff;
@@ -140,7 +141,7 @@ fn lost(view: &DiffView<'_>) -> Fact {
 fn commands(view: &DiffView<'_>) -> String {
     let command = |profile: &Profile| {
         let known = profile.info().map(|info| &info.command).filter(|command| !command.is_empty());
-        known.unwrap_or(&profile.metadata.command).join(" ")
+        join(known.unwrap_or(&profile.metadata.command))
     };
     let sides = view.recordings.map(|side| side.iter().map(command).collect::<BTreeSet<String>>());
     let [before, after] = sides.map(|side| Vec::from_iter(side).join(" | "));

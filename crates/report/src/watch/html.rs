@@ -6,6 +6,7 @@ use crate::html::{Fact, PageFrame, Summary};
 use crate::number::{count, counted, duration};
 use crate::section::sections_html;
 use crate::title;
+use pmuscope_measure::arms::join;
 
 /// The page; `commit` is what the program was built from.
 #[must_use]
@@ -46,6 +47,6 @@ pub(crate) fn summary(view: &WatchView<'_>) -> Summary {
         title: title::title(&subject(info), &of, &extents),
         facts,
         notes: view.notes(),
-        command: command.unwrap_or(&hits.metadata.command).join(" "),
+        command: join(command.unwrap_or(&hits.metadata.command)),
     }
 }

@@ -18,6 +18,7 @@ use super::flags::Args;
 use super::off_cpu::{self, CallGraphOf};
 use super::{call_graph::call_graph, control, size, strobe};
 use crate::commands::duration;
+use crate::commands::report::Shown;
 
 /// Samples per second and CPU where nothing is said.
 const DEFAULT_HZ: u64 = 1000;
@@ -40,6 +41,8 @@ pub(super) struct RecordPlan {
     pub(super) show_attributes: bool,
     pub(super) dry_run: bool,
     pub(super) quiet: bool,
+    /// The page is opened afterwards, and served at the address.
+    pub(super) shown: Shown,
 }
 
 pub(super) fn convert(args: Args, machine: &Machine) -> anyhow::Result<RecordPlan> {
@@ -181,6 +184,7 @@ pub(super) fn convert(args: Args, machine: &Machine) -> anyhow::Result<RecordPla
         show_attributes: is_verbose(),
         dry_run: args.dry_run,
         quiet: args.quiet,
+        shown: Shown { open: args.open, serve: args.serve },
     })
 }
 

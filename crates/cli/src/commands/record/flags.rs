@@ -23,10 +23,12 @@ fn known_cpus() -> impl Iterator<Item = (&'static str, &'static str, &'static Kn
   pmuscope record -- make -j8                  a command and its children
   pmuscope record -a -- sleep 10               the whole machine for ten seconds
   pmuscope record -g -p 4711                   a running process with callchains, until Ctrl-C
+  pmuscope record -g --open -- ./a             and the page in the browser
+  pmuscope record -g --open --serve -- ./a     and the page with the Firefox Profiler
   pmuscope record --off-cpu -p 4711            where it waits too, and what wakes it
   pmuscope record -F 25000 -a --aio -z -- CMD  fast, compressed, written asynchronously
 
-Then: pmuscope report, or perf report -i pmuscope.data")]
+Then: pmuscope report, pmuscope browse (with keys), or perf report -i pmuscope.data")]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(super) target: TargetArgs<{ RUNNING | COMMAND | WHILE }>,
@@ -271,6 +273,24 @@ pub(crate) struct Args {
     /// Print only errors
     #[arg(short, long, help_heading = "Output")]
     pub(crate) quiet: bool,
+    /// Then open the page of the recording in the browser
+    ///
+    /// As report --open does; with --serve, the served page.
+    #[arg(long, conflicts_with = "dry_run", help_heading = "Output")]
+    pub(crate) open: bool,
+    /// Then serve the page and the Firefox Profiler's data, until Ctrl-C
+    ///
+    /// As report --serve does, on this machine only.
+    #[arg(
+        long,
+        value_name = "ADDR",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "",
+        conflicts_with = "dry_run",
+        help_heading = "Output"
+    )]
+    pub(crate) serve: Option<String>,
     /// Show attributes and ring buffers; record nothing
     #[arg(short = 'n', long, help_heading = "Output")]
     pub(crate) dry_run: bool,

@@ -67,7 +67,10 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<Exit> {
     if !plan.quiet {
         say!("{}", escape_lines(&print::summary(&summary, &plan.options)).trim_end());
     }
-    Ok(Exit::of(summary.status.map(|status| status.shell()), !summary.missing.is_empty()))
+    let exit = Exit::of(summary.status.map(|status| status.shell()), !summary.missing.is_empty());
+    // How the command ended is what the status says, if the recording can be seen.
+    plan.shown.show(&plan.options.output)?;
+    Ok(exit)
 }
 
 /// As env(1) has it where the command cannot be started. What is wrong with arguments or the machine is found
