@@ -1,6 +1,6 @@
 //! What a receiver gets over HTTP, and what is made of its answers.
 
-#![allow(clippy::unwrap_used)] // clippy takes helpers of a test binary for no tests
+#![allow(clippy::unwrap_used, clippy::panic)] // clippy takes helpers of a test binary for no tests
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};

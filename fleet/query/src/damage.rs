@@ -1,5 +1,8 @@
 //! Files that cannot be read: which one it is, and panics of readers that trusted it.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt as _;
@@ -14,8 +17,8 @@ use pmuscope_dataset::{DatasetLocation, TABLES, day_files};
 /// Files whose contents are read as a whole to find the one that is damaged; of more only the ends.
 const READ: usize = 1000;
 
-/// Files whose ends are looked at for [`UnreadableFiles`]: some 10 µs each.
-const LOOKED_AT: usize = 20_000;
+/// Files whose ends are looked at for [`UnreadableFiles`]: some 10 µs each, 1 ms on a server.
+const LOOKED_AT: usize = 5_000;
 /// Bytes at both ends of a Parquet file.
 const MAGIC: &[u8; 4] = b"PAR1";
 
@@ -76,7 +79,7 @@ pub struct UnreadableFiles {
 }
 
 /// Files between two days, both included, whose ends are not those of a Parquet file: cut off, or overwritten. Of more than
-/// 20,000 files, those of the latest days.
+/// 5,000 files, those of the latest days, as many of each table.
 pub(crate) fn unreadable(
     location: &DatasetLocation,
     (first, last): &(Option<String>, Option<String>),
@@ -93,16 +96,27 @@ pub(crate) fn unreadable(
         })
     };
     let folders = TABLES.iter().map(|table| PathBuf::from(location.table(table.name)));
-    let mut days: Vec<PathBuf> =
-        folders.flat_map(|folder| entries(&folder)).filter(is_asked).collect();
-    days.sort_by(|a, b| b.file_name().cmp(&a.file_name()).then_with(|| a.cmp(b)));
-    let files = days.iter().flat_map(|day| entries(day));
-    let files = files.filter(|file| file.extension().is_some_and(|end| end == "parquet"));
+    let mut days: BTreeMap<Reverse<OsString>, Vec<Vec<PathBuf>>> = BTreeMap::new();
+    for day in folders.flat_map(|folder| entries(&folder)).filter(is_asked) {
+        let name = day.file_name().unwrap_or_default().to_owned();
+        let mut files = entries(&day);
+        files.retain(|file| file.extension().is_some_and(|end| end == "parquet"));
+        days.entry(Reverse(name)).or_default().push(files);
+    }
+    let files = days.into_values().flat_map(in_turn);
     for file in files.take(LOOKED_AT).filter(|file| !has_ends(file).unwrap_or(false)) {
         found.first.get_or_insert(file);
         found.count += 1;
     }
     found
+}
+
+/// The first of each list, then the second ones, and so on.
+fn in_turn(lists: Vec<Vec<PathBuf>>) -> Vec<PathBuf> {
+    let mut all: Vec<(usize, PathBuf)> =
+        lists.into_iter().flat_map(|list| list.into_iter().enumerate()).collect();
+    all.sort_by_key(|(place, _)| *place);
+    all.into_iter().map(|(_, file)| file).collect()
 }
 
 /// What is in a folder, in the order of names; nothing where it cannot be read, which questions report.
