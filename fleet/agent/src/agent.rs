@@ -6,6 +6,7 @@
 //!                                              └─ the end is wished for ─► AgentEnd::Stopped
 //! ```
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
@@ -120,6 +121,8 @@ pub struct BinReport {
     pub waiting: Backlog,
     /// Samples that receivers of OTLP or pprof did not take.
     pub unpushed: u64,
+    /// The same by service.
+    pub unpushed_services: BTreeMap<String, u64>,
     /// Why the rest was not delivered or pushed.
     pub warnings: Vec<String>,
     /// Why the bin itself is not kept: its samples are dropped.
@@ -224,15 +227,13 @@ impl Outlets {
         for receiver in &self.receivers {
             let rejected =
                 |rejected: u64| format!("{}: {rejected} profiles rejected", receiver.endpoint());
-            let pushed = match receiver.push(rows) {
-                Ok(pushed) => pushed,
-                Err(error) => {
-                    let all: i64 = rows.samples.iter().map(|row| row.samples).sum();
-                    report.unpushed += all.unsigned_abs().saturating_sub(error.pushed.samples);
-                    report.warnings.push(error.to_string());
-                    *error.pushed
+            let pushed = receiver.push(rows);
+            for failure in &pushed.failures {
+                report.warnings.push(failure.to_string());
+                for (service, samples) in &failure.services {
+                    *report.unpushed.entry(service.clone()).or_default() += samples;
                 }
-            };
+            }
             report
                 .warnings
                 .extend((pushed.rejected_profiles > 0).then(|| rejected(pushed.rejected_profiles)));
@@ -245,7 +246,8 @@ impl Outlets {
 /// What receivers did not take.
 #[derive(Debug, Default)]
 struct PushReport {
-    unpushed: u64,
+    /// Samples by service.
+    unpushed: BTreeMap<String, u64>,
     warnings: Vec<String>,
 }
 
@@ -502,11 +504,11 @@ impl<'a> Agent<'a> {
         let mut rows = rows(profile, &origin, &|task| self.services.identity(task))?;
         rows.label(&self.config.labels()?);
         let pushed = self.outlets.push(&rows);
+        let unpushed: u64 = pushed.unpushed.values().sum();
         let mut agent = self.agent_row(profile, &rows, cpu_s, (&host, batch))?;
         agent.off_cpu_rss_bytes = peak_rss(ended.iter().filter(|one| one.name == "off_cpu"));
         agent.measurement_rss_bytes = peak_rss(ended.iter());
-        agent.unpushed_samples =
-            (!self.outlets.receivers.is_empty()).then_some(pushed.unpushed as i64);
+        agent.unpushed_samples = (!self.outlets.receivers.is_empty()).then_some(unpushed as i64);
         let when = agent.start;
         let unkept = self.store(rows, agent, (when, &name), profile.samples())?;
         let until = Instant::now() + DELIVERY.min(self.config.bin() / 2);
@@ -533,7 +535,8 @@ impl<'a> Agent<'a> {
             dropped: shrunk.unwrap_or(0),
             delivered: delivery.files,
             waiting: self.spool.waiting()?,
-            unpushed: pushed.unpushed,
+            unpushed,
+            unpushed_services: pushed.unpushed,
             warnings,
             unkept,
             overhead: BinCost { cpu_s, ..sampling }.overhead(),

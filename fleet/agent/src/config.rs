@@ -47,6 +47,9 @@ pub enum ConfigError {
         /// What it must be.
         why: &'static str,
     },
+    /// A name that is empty.
+    #[error("{0} is empty. Try: a name, or no such line")]
+    Empty(&'static str),
     /// A place where bins are to be delivered.
     #[error("sink.s3 = {0}")]
     Location(#[from] LocationError),
@@ -247,6 +250,11 @@ impl AgentConfig {
                 return Err(ConfigError::OfCgroup { measurement, cgroup });
             }
         }
+        for (name, text) in [("host", &self.host), ("version", &self.version)] {
+            if text.as_deref() == Some("") {
+                return Err(ConfigError::Empty(name));
+            }
+        }
         if self.spool.max_mib == 0 {
             return wrong("spool.max_mib", 0, "must be 1 or more. Try: 1024");
         }
@@ -342,6 +350,8 @@ mod tests {
         fails("locality.max_processes = 0", "locality.max_processes = 0: must be 1 or more");
         fails("cgroup = '/a'\noff_cpu = {}", "off_cpu and cgroup = /a: off_cpu is of the whole");
         fails("labels = { team = 'a b' }", "label team=a b: names and values");
+        fails("host = ''", "host is empty. Try: a name");
+        fails("version = ''", "version is empty. Try: a name");
         fails("frequency = 19", "unknown field `frequency`");
         fails("sink.s3 = 'gs://fleet/a'", "gs://fleet/a: only folders and s3:// are known");
         fails("sink.s3 = 'fleet'", "sink.s3 = fleet: not an object store");

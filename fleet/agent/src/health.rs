@@ -1,5 +1,6 @@
 //! Health of an agent, for monitoring: a file that is replaced after each bin, and the same text from a socket.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Write as _};
 use std::os::unix::net::UnixListener;
@@ -36,6 +37,8 @@ struct HealthText<'a> {
     waiting_bytes: u64,
     /// Of the last bin, 0 to 1 of the machine.
     overhead: f64,
+    /// Samples of the last bin that receivers did not take, by service.
+    unpushed_services: &'a BTreeMap<String, u64>,
     /// Of the last bin.
     warnings: &'a [String],
 }
@@ -112,6 +115,7 @@ impl Health {
             waiting_files: bin.waiting.files,
             waiting_bytes: bin.waiting.bytes,
             overhead: bin.overhead,
+            unpushed_services: &bin.unpushed_services,
             warnings: &bin.warnings,
         };
         let Ok(mut text) = serde_json::to_string_pretty(&text) else { return };
@@ -153,6 +157,7 @@ mod tests {
             delivered: 6,
             waiting: Backlog { files: 3, bytes: 500 },
             unpushed: 4,
+            unpushed_services: [("gzip".to_owned(), 4)].into(),
             warnings: vec!["no \"answer\"".into()],
             unkept: None,
             overhead: 0.001,
@@ -171,6 +176,10 @@ mod tests {
         assert_eq!(
             [of("bins"), of("samples"), of("lost_samples"), of("waiting_files")],
             [2, 200, 2, 3]
+        );
+        assert_eq!(
+            (of("unpushed_samples"), text["unpushed_services"]["gzip"].as_u64()),
+            (8, Some(4))
         );
         assert_eq!(text["warnings"][0], "no \"answer\"");
         drop(health);

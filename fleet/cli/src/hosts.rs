@@ -27,7 +27,7 @@ pub(crate) struct Args {
 #[derive(Debug, Clone, Copy)]
 struct AgentTotals {
     cpu_us: i64,
-    missing: i64,
+    missing: u64,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
@@ -76,8 +76,9 @@ fn used(engine: &Engine) -> anyhow::Result<BTreeMap<String, i64>> {
 fn agents(engine: &Engine) -> anyhow::Result<BTreeMap<String, AgentTotals>> {
     let rows = engine.rows(&NamedQuestion::Agents.sql(&[], 0))?;
     let cpu_us = rows.numbers("cpu_us")?;
-    let (taken, delivered) = (rows.numbers("taken")?, rows.numbers("delivered")?);
-    let totals = |at: usize| AgentTotals { cpu_us: cpu_us[at], missing: taken[at] - delivered[at] };
+    let missing = rows.numbers("missing")?;
+    let totals =
+        |at: usize| AgentTotals { cpu_us: cpu_us[at], missing: missing[at].unsigned_abs() };
     let hosts = rows.texts("host")?.into_iter().enumerate();
     Ok(hosts.map(|(at, host)| (host, totals(at))).collect())
 }

@@ -22,7 +22,7 @@ use pmuscope_profile::aggregate::Task;
 use pmuscope_symbols::{Bundle, Options as SymbolOptions, Symbolizer};
 use pmuscope_text::number;
 
-use crate::select::location;
+use crate::select::{filled, location};
 
 /// Flags of `pmuscope fleet import`.
 #[derive(Debug, clap::Args)]
@@ -41,16 +41,16 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DATASET", value_parser = location())]
     to: DatasetLocation,
     /// Service that all processes belong to [default: each thread's name, up to a slash; of runs: none]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = filled::<Arc<str>>)]
     service: Option<Arc<str>>,
     /// Version of the service
-    #[arg(long, value_name = "VERSION")]
+    #[arg(long, value_name = "VERSION", value_parser = filled::<Arc<str>>)]
     version: Option<Arc<str>>,
     /// Name of what runs measured [default: the program's, or bench NAME]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = filled::<Arc<str>>)]
     benchmark: Option<Arc<str>>,
     /// Host name [default: the file's]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = filled::<Arc<str>>)]
     host: Option<Arc<str>>,
     /// Label of the host; several times for several
     #[arg(long, value_name = "NAME=VALUE", value_parser = Labels::parse)]

@@ -7,7 +7,7 @@ use pmuscope_query::{ColumnFilter, Engine, FleetRun, FleetRuns, Selection, Share
 use pmuscope_report::{FleetCounted, FleetHead, FleetRunRow, FleetRunsView, Note, escape};
 use pmuscope_text::number;
 
-use crate::select::{SelectArgs, note_emulated, note_rows_by_host, shown_time};
+use crate::select::{SelectArgs, filled, note_emulated, note_rows_by_host, shown_time, unreadable};
 use crate::shares::{column_of, plain, rows};
 
 pmuscope_console::forms!(RunsFormats: Text Json Csv Tsv Html, "pmuscope/fleet-runs/1");
@@ -29,7 +29,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     select: SelectArgs,
     /// Only this benchmark; several times for several
-    #[arg(long, value_name = "NAME", help_heading = "Filters")]
+    #[arg(long, value_name = "NAME", value_parser = filled::<String>, help_heading = "Filters")]
     benchmark: Vec<String>,
     /// What rows are by: benchmark, arm, host, cpu_model, arch, kernel, service, version
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "benchmark,arm", hide_possible_values = true,
@@ -55,7 +55,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let by: Vec<&'static str> = args.by.iter().map(|one| one.column()).collect();
     let table: Vec<FleetRunRow> = found.rows.iter().map(row).collect();
     let all = usize::try_from(found.all).unwrap_or_default().max(table.len());
-    let head = args.head(&found);
+    let mut head = args.head(&found);
+    head.notes.extend(unreadable(&engine, &args.selection()));
     form.show(&FleetRunsView { head: &head, by: &by, rows: &table, all }, &Exit::Done)
 }
 

@@ -9,7 +9,8 @@ use pmuscope_dataset::{
     COUNTS_EVENT, DatasetLocation, LOCALITY_EVENT, Labels, Timestamp, WINDOWS_EVENT,
 };
 use pmuscope_query::{
-    ChosenEvent, ColumnFilter, Coverage, Engine, Fleet, Selection, ShareBy, choose_event, values,
+    ChosenEvent, ColumnFilter, Coverage, Engine, Fleet, Selection, ShareBy, UnreadableFiles,
+    choose_event, values,
 };
 use pmuscope_report::{FleetCounted, FleetHead, Note, escape};
 use pmuscope_text::number;
@@ -31,22 +32,22 @@ pub(crate) struct SelectArgs {
     #[arg(value_name = "DATASET", value_parser = location())]
     pub(crate) dataset: DatasetLocation,
     /// Only this service; several times for several
-    #[arg(long, value_name = "NAME", help_heading = FILTERS)]
+    #[arg(long, value_name = "NAME", value_parser = filled::<String>, help_heading = FILTERS)]
     service: Vec<String>,
     /// Only this version
-    #[arg(long, value_name = "VERSION", help_heading = FILTERS)]
+    #[arg(long, value_name = "VERSION", value_parser = filled::<String>, help_heading = FILTERS)]
     version: Vec<String>,
     /// Only this host
-    #[arg(long, value_name = "NAME", help_heading = FILTERS)]
+    #[arg(long, value_name = "NAME", value_parser = filled::<String>, help_heading = FILTERS)]
     host: Vec<String>,
     /// Only this unit of systemd
-    #[arg(long, value_name = "UNIT", help_heading = FILTERS)]
+    #[arg(long, value_name = "UNIT", value_parser = filled::<String>, help_heading = FILTERS)]
     unit: Vec<String>,
     /// Only this container
-    #[arg(long, value_name = "ID", help_heading = FILTERS)]
+    #[arg(long, value_name = "ID", value_parser = filled::<String>, help_heading = FILTERS)]
     container: Vec<String>,
     /// Only this Kubernetes pod
-    #[arg(long, value_name = "UID", help_heading = FILTERS)]
+    #[arg(long, value_name = "UID", value_parser = filled::<String>, help_heading = FILTERS)]
     pod: Vec<String>,
     /// Only hosts with this label; several times for several that a host must all have
     #[arg(long, value_name = "NAME=VALUE", value_parser = Labels::parse, help_heading = FILTERS)]
@@ -58,11 +59,20 @@ pub(crate) struct SelectArgs {
     #[arg(long, value_name = "TIME", value_parser = time, help_heading = FILTERS)]
     until: Option<Timestamp>,
     /// Event [default: the one that was recorded longest]
-    #[arg(short, long, value_name = "EVENT", help_heading = FILTERS)]
+    #[arg(short, long, value_name = "EVENT", value_parser = filled::<String>, help_heading = FILTERS)]
     event: Option<String>,
 }
 
 const FILTERS: &str = "Filters";
+
+/// A name or another text that is not empty, which a variable of a shell may be.
+pub(crate) fn filled<T: for<'a> From<&'a str>>(text: &str) -> Result<T, String> {
+    if text.is_empty() {
+        Err("it is empty. Try: a name, or no such flag".to_owned())
+    } else {
+        Ok(text.into())
+    }
+}
 
 impl SelectArgs {
     /// Columns with the values that were asked for.
@@ -200,6 +210,7 @@ impl OpenedDataset {
             );
             notes.push(Note { warning: true, text });
         }
+        notes.extend(unreadable(&self.engine, &self.selection));
         FleetHead {
             dataset: args.dataset.to_string(),
             selection: args.words(),
@@ -230,6 +241,21 @@ impl OpenedDataset {
     pub(crate) fn head_of(&self, args: &SelectArgs, fleet: &Fleet) -> FleetHead {
         self.head(args, &fleet.coverage, fleet.samples)
     }
+}
+
+/// That there are files which cannot be read: those of other tables, as the answer is there.
+pub(crate) fn unreadable(engine: &Engine, selection: &Selection) -> Option<Note> {
+    let UnreadableFiles { first, count } = engine.unreadable_files(selection);
+    let first = first?;
+    let first = escape(&first.to_string_lossy()).into_owned();
+    let (files, them) = match count {
+        1 => (first, "it"),
+        _ => (format!("{count} files, such as {first}"), "them"),
+    };
+    let text = format!(
+        "cannot read {files}: not needed here, but other questions fail. Try: move {them} away"
+    );
+    Some(Note { warning: true, text })
 }
 
 /// Says that no row has an interval, where rows are by host.

@@ -222,7 +222,8 @@ impl<'a> Importing<'a> {
         origin: &'a ImportOrigin,
         kind: Kind,
     ) -> Result<Self, ImportError> {
-        let recorded = profile.metadata.hostname.as_deref().map(Arc::from);
+        let recorded = profile.metadata.hostname.as_deref().filter(|name| !name.is_empty());
+        let recorded = recorded.map(Arc::from);
         let host = origin.host.clone().or(recorded).ok_or(ImportError::NoHost)?;
         let boot = profile.info().and_then(|info| info.machine.boot_id.as_deref()).map(Arc::from);
         let clock = WallClock::of(profile, origin.started).ok_or(ImportError::NoTime)?;

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use parquet::record::{Field, Row};
 use pmuscope_dataset::{FrameRow, IntervalRow, Rows, SampleRow, Timestamp};
-use pmuscope_delivery::{OTLP_PROTO_VERSION, PushSink, otlp_requests, pprof_profiles};
+use pmuscope_delivery::{OTLP_PROTO_VERSION, PprofLimits, PushSink, otlp_requests, pprof_profiles};
 
 fn main() -> ExitCode {
     let Err(error) = run() else { return ExitCode::SUCCESS };
@@ -33,8 +33,8 @@ fn run() -> Result<(), Box<dyn Error>> {
     };
     let rows = rows(Path::new(dataset))?;
     let pushed = match &**kind {
-        "otlp" => PushSink::otlp(to)?.push(&rows)?,
-        "pprof" => PushSink::pprof(to)?.push(&rows)?,
+        "otlp" => PushSink::otlp(to)?.push(&rows),
+        "pprof" => PushSink::pprof(to)?.push(&rows),
         "files" => {
             let most_bytes = rest.first().map_or(Ok(4 << 20), |text| text.parse())?;
             return write(&rows, Path::new(to), most_bytes);
@@ -52,7 +52,8 @@ fn write(rows: &Rows, folder: &Path, most_bytes: usize) -> Result<(), Box<dyn Er
     for (number, request) in requests.iter().enumerate() {
         fs::write(folder.join(format!("{number}.otlp")), &request.bytes)?;
     }
-    for (number, profile) in pprof_profiles(rows).iter().enumerate() {
+    let profiles = pprof_profiles(rows, PprofLimits::PYROSCOPE);
+    for (number, profile) in profiles.iter().enumerate() {
         fs::write(folder.join(format!("{number}.pb.gz")), &profile.bytes)?;
     }
     println!("{} requests of opentelemetry-proto {OTLP_PROTO_VERSION}", requests.len());

@@ -83,6 +83,15 @@ pub(crate) fn mean_period(rows: &[&SampleRow]) -> i64 {
     weight.saturating_mul(scale) / samples.max(1)
 }
 
+/// Samples of one profile at most: Pyroscope refuses more by default (`validation.max-profile-stacktrace-samples`).
+pub(crate) const MOST_SAMPLES: usize = 16_000;
+
+/// Start of the profile with this number of those that one event and bin are split into, microseconds since 1970. They are
+/// a millisecond apart: Pyroscope keeps one of the profiles of a series with the same time, to the millisecond.
+pub(crate) fn part_start(row: &SampleRow, number: i64) -> i64 {
+    row.start.0.saturating_add(number.saturating_mul(1000))
+}
+
 /// For how long events were recorded in each bin.
 #[derive(Debug)]
 pub(crate) struct RecordedTimes<'a>(FxHashMap<(&'a str, Timestamp, &'a str), i64>);

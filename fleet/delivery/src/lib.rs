@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  files of the spool ─► FileSink: folder, S3   the record: whole files, each there once, tried until it is delivered
-//!  rows of a bin      ─► push: OTLP, pprof  best effort: tried once, what was refused is counted
+//!  rows of a bin      ─► push: OTLP, pprof  best effort: not kept for later, what was refused is counted
 //! ```
 
 #![forbid(unsafe_code)]
@@ -24,8 +24,8 @@ use pmuscope_store::StoreError;
 
 pub use folder::FolderSink;
 pub use otlp::{OTLP_PATH, OTLP_PROTO_VERSION, OtlpRequest, otlp_requests};
-pub use pprof::{PprofProfile, pprof_profiles};
-pub use push::{EndpointError, PushCause, PushError, PushSink, Pushed};
+pub use pprof::{PprofLimits, PprofProfile, pprof_profiles};
+pub use push::{EndpointError, PushCause, PushFailure, PushSink, Pushed};
 pub use s3::S3Sink;
 
 /// Why a file was not delivered. It stays in the spool.

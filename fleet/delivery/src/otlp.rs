@@ -23,11 +23,11 @@ use opentelemetry_proto::tonic::profiles::v1development::{
     Profile, ResourceProfiles, Sample, ScopeProfiles, ValueType,
 };
 use opentelemetry_proto::tonic::resource::v1;
-use pmuscope_dataset::{Rows, SampleRow};
+use pmuscope_dataset::{Rows, SampleRow, Timestamp};
 use prost::Message as _;
 
 use crate::dictionary::{Dictionary, EntryNumber, Frames};
-use crate::group::{self, RecordedTimes, Resource, nanoseconds};
+use crate::group::{self, MOST_SAMPLES, RecordedTimes, Resource, nanoseconds, part_start};
 
 mod tables;
 
@@ -50,69 +50,113 @@ pub struct OtlpRequest {
 
 /// Requests that have the samples of all rows, each once, in `most_bytes` each. A request that would be larger is split
 /// between resources; one of a single resource between samples. Only a single sample with a very long stack can be larger
-/// than `most_bytes`.
+/// than `most_bytes`. An event and bin of a resource with more than 16,000 stacks has several profiles.
 #[must_use]
 pub fn otlp_requests(rows: &Rows, most_bytes: usize) -> Vec<OtlpRequest> {
     let frames = Frames::new(&rows.frames);
-    let requests = Requests { frames: &frames, recorded: RecordedTimes::new(&rows.intervals) };
-    let mut all = Vec::new();
-    requests.add(&group::sorted(rows), most_bytes, &mut all);
-    all
+    let requests = OtlpRequests::new(&frames, rows, most_bytes);
+    requests.of(&group::sorted(rows)).into_iter().map(|(request, _)| request).collect()
 }
 
-struct Requests<'a> {
+/// Makes requests of samples that are sorted.
+#[derive(Debug)]
+pub(crate) struct OtlpRequests<'a> {
     frames: &'a Frames<'a>,
     recorded: RecordedTimes<'a>,
+    most_bytes: usize,
 }
 
-impl<'a> Requests<'a> {
-    fn add(&self, samples: &[&'a SampleRow], most_bytes: usize, all: &mut Vec<OtlpRequest>) {
+/// Samples of one resource, event and bin: what a profile is of.
+type ProfileKey<'a> = (Resource<'a>, (Timestamp, i64), (&'a str, &'a str));
+
+fn profile_key<'a>(row: &'a SampleRow) -> ProfileKey<'a> {
+    (Resource::of(row), group::bin(row), group::event(row))
+}
+
+/// The last samples of the requests so far, and the number of profiles that they were split into: the next request may go
+/// on with them.
+type Continued<'a> = Option<(ProfileKey<'a>, i64)>;
+
+impl<'a> OtlpRequests<'a> {
+    pub(crate) fn new(frames: &'a Frames<'a>, rows: &'a Rows, most_bytes: usize) -> Self {
+        Self { frames, recorded: RecordedTimes::new(&rows.intervals), most_bytes }
+    }
+
+    /// Requests, each with its samples.
+    pub(crate) fn of<'s>(
+        &self,
+        samples: &'s [&'a SampleRow],
+    ) -> Vec<(OtlpRequest, &'s [&'a SampleRow])> {
+        let mut all = Vec::new();
+        self.add(samples, &mut None, &mut all);
+        all
+    }
+
+    fn add<'s>(
+        &self,
+        samples: &'s [&'a SampleRow],
+        continued: &mut Continued<'a>,
+        all: &mut Vec<(OtlpRequest, &'s [&'a SampleRow])>,
+    ) {
         if samples.is_empty() {
             return;
         }
-        let request = self.request(samples);
-        if samples.len() == 1 || request.encoded_len() <= most_bytes {
+        let (request, last) = self.request(samples, *continued);
+        if samples.len() == 1 || request.encoded_len() <= self.most_bytes {
+            *continued = last;
             let profiles = request.resource_profiles.iter().flat_map(|one| &one.scope_profiles);
-            all.push(OtlpRequest {
+            let request = OtlpRequest {
                 bytes: request.encode_to_vec(),
                 profiles: profiles.map(|scope| scope.profiles.len() as u64).sum(),
                 samples: group::number_of_samples(samples),
-            });
+            };
+            all.push((request, samples));
             return;
         }
         let (first, second) = samples.split_at(cut(samples));
-        self.add(first, most_bytes, all);
-        self.add(second, most_bytes, all);
+        self.add(first, continued, all);
+        self.add(second, continued, all);
     }
 
-    /// The request for samples that are sorted.
-    fn request(&self, samples: &[&'a SampleRow]) -> ExportProfilesServiceRequest {
+    /// The request for samples that are sorted, and what the next one may go on with.
+    fn request(
+        &self,
+        samples: &[&'a SampleRow],
+        continued: Continued<'a>,
+    ) -> (ExportProfilesServiceRequest, Continued<'a>) {
         let mut dictionary = Dictionary::new(self.frames);
+        let mut continued = continued;
         let is_same = |a: &&SampleRow, b: &&SampleRow| Resource::of(a) == Resource::of(b);
         let resources = samples.chunk_by(is_same);
-        ExportProfilesServiceRequest {
-            resource_profiles: resources.map(|of| self.resource(of, &mut dictionary)).collect(),
-            dictionary: Some(tables::of(dictionary)),
-        }
+        let resource_profiles =
+            resources.map(|of| self.resource(of, &mut dictionary, &mut continued)).collect();
+        let dictionary = Some(tables::of(dictionary));
+        (ExportProfilesServiceRequest { resource_profiles, dictionary }, continued)
     }
 
     fn resource(
         &self,
         samples: &[&'a SampleRow],
         dictionary: &mut Dictionary<'a>,
+        continued: &mut Continued<'a>,
     ) -> ResourceProfiles {
-        let key = |row: &'a SampleRow| (group::bin(row), group::event(row));
-        let events = samples.chunk_by(|a, b| key(a) == key(b));
+        let mut profiles = Vec::new();
+        for samples in samples.chunk_by(|a, b| profile_key(a) == profile_key(b)) {
+            let key = profile_key(samples[0]);
+            let mut number = continued.filter(|(last, _)| *last == key).map_or(0, |(_, next)| next);
+            for part in samples.chunks(MOST_SAMPLES) {
+                profiles.extend(self.profiles(part, number, dictionary));
+                number += 1;
+            }
+            *continued = Some((key, number));
+        }
         let scope = InstrumentationScope {
             name: "pmuscope".to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             ..InstrumentationScope::default()
         };
-        let scope_profiles = ScopeProfiles {
-            scope: Some(scope),
-            profiles: events.flat_map(|of| self.profiles(of, dictionary)).collect(),
-            schema_url: String::new(),
-        };
+        let scope_profiles =
+            ScopeProfiles { scope: Some(scope), profiles, schema_url: String::new() };
         let resource = v1::Resource {
             attributes: attributes(Resource::of(samples[0])),
             ..v1::Resource::default()
@@ -124,8 +168,13 @@ impl<'a> Requests<'a> {
         }
     }
 
-    /// The profiles of one event and bin.
-    fn profiles(&self, samples: &[&'a SampleRow], dictionary: &mut Dictionary<'a>) -> Vec<Profile> {
+    /// The profiles of one event and bin, or of the part of them with this number.
+    fn profiles(
+        &self,
+        samples: &[&'a SampleRow],
+        number_of_part: i64,
+        dictionary: &mut Dictionary<'a>,
+    ) -> Vec<Profile> {
         let row = samples[0];
         let unit = group::unit(&row.weight_unit);
         let event = value_type(
@@ -144,7 +193,7 @@ impl<'a> Requests<'a> {
                     ..Sample::default()
                 })
                 .collect(),
-            time_unix_nano: nanoseconds(row.start.0).cast_unsigned(),
+            time_unix_nano: nanoseconds(part_start(row, number_of_part)).cast_unsigned(),
             duration_nano: nanoseconds(self.recorded.us(row)).cast_unsigned(),
             period_type: Some(event),
             period: group::mean_period(samples),

@@ -14,7 +14,7 @@ use pmuscope_dataset::{Rows, SampleRow, Timestamp};
 use prost::Message as _;
 
 use crate::dictionary::{self, Dictionary, Extent, Frames};
-use crate::group::{self, RecordedTimes, Resource, nanoseconds};
+use crate::group::{self, MOST_SAMPLES, RecordedTimes, Resource, nanoseconds, part_start};
 
 mod message;
 
@@ -39,27 +39,98 @@ pub struct PprofProfile {
     pub bytes: Vec<u8>,
 }
 
-/// Profiles that have the samples of all rows, each once.
+/// What a receiver takes in one profile at most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PprofLimits {
+    /// Samples: distinct stacks.
+    pub samples: usize,
+    /// Bytes before compression.
+    pub bytes: usize,
+}
+
+impl PprofLimits {
+    /// Pyroscope's defaults: `validation.max-profile-stacktrace-samples` and `validation.max-profile-size-bytes`.
+    pub const PYROSCOPE: Self = Self { samples: MOST_SAMPLES, bytes: 4 << 20 };
+}
+
+/// Profiles that have the samples of all rows, each once, within the limits. A profile that would be larger is split between
+/// samples. Only a single sample with a very long stack can have more bytes.
 #[must_use]
-pub fn pprof_profiles(rows: &Rows) -> Vec<PprofProfile> {
-    let (frames, recorded) = (Frames::new(&rows.frames), RecordedTimes::new(&rows.intervals));
-    let samples = group::sorted(rows);
-    let key = |row| (Resource::of(row), group::bin(row), group::event(row));
-    samples
-        .chunk_by(|a, b| key(a) == key(b))
-        .map(|samples| {
-            let row = samples[0];
-            let us = recorded.us(row);
-            PprofProfile {
-                service: row.service.to_string(),
-                labels: labels(Resource::of(row)),
-                start: row.start,
-                end: Timestamp(row.start.0.saturating_add(us)),
-                samples: group::number_of_samples(samples),
-                bytes: gzip(&profile(samples, &frames, us).encode_to_vec()),
+pub fn pprof_profiles(rows: &Rows, limits: PprofLimits) -> Vec<PprofProfile> {
+    let frames = Frames::new(&rows.frames);
+    let profiles = PprofProfiles::new(&frames, rows, limits);
+    profiles.of(&group::sorted(rows)).into_iter().map(|(profile, _)| profile).collect()
+}
+
+/// Makes profiles of samples that are sorted.
+#[derive(Debug)]
+pub(crate) struct PprofProfiles<'a> {
+    frames: &'a Frames<'a>,
+    recorded: RecordedTimes<'a>,
+    limits: PprofLimits,
+}
+
+impl<'a> PprofProfiles<'a> {
+    pub(crate) fn new(frames: &'a Frames<'a>, rows: &'a Rows, limits: PprofLimits) -> Self {
+        Self { frames, recorded: RecordedTimes::new(&rows.intervals), limits }
+    }
+
+    /// Profiles, each with its samples.
+    pub(crate) fn of<'s>(
+        &self,
+        samples: &'s [&'a SampleRow],
+    ) -> Vec<(PprofProfile, &'s [&'a SampleRow])> {
+        let key = |row| (Resource::of(row), group::bin(row), group::event(row));
+        let mut all = Vec::new();
+        for samples in samples.chunk_by(|a, b| key(a) == key(b)) {
+            let mut parts = Vec::new();
+            self.split(samples, &mut parts);
+            let parts = (0..).zip(parts);
+            all.extend(parts.map(|(number, (message, samples))| {
+                (self.profile(message, number, samples), samples)
+            }));
+        }
+        all
+    }
+
+    /// Adds the messages for samples of one event and bin.
+    fn split<'s>(
+        &self,
+        samples: &'s [&'a SampleRow],
+        parts: &mut Vec<(PprofMessage, &'s [&'a SampleRow])>,
+    ) {
+        if samples.len() <= self.limits.samples.max(1) {
+            let message = message(samples, self.frames, self.recorded.us(samples[0]));
+            if samples.len() == 1 || message.encoded_len() <= self.limits.bytes {
+                parts.push((message, samples));
+                return;
             }
-        })
-        .collect()
+        }
+        let (first, second) = samples.split_at(samples.len().div_ceil(2));
+        [first, second].into_iter().filter(|part| !part.is_empty()).for_each(|part| {
+            self.split(part, parts);
+        });
+    }
+
+    /// The profile of the part with this number.
+    fn profile(
+        &self,
+        mut message: PprofMessage,
+        number: i64,
+        samples: &[&'a SampleRow],
+    ) -> PprofProfile {
+        let row = samples[0];
+        let start = part_start(row, number);
+        message.time_nanos = nanoseconds(start);
+        PprofProfile {
+            service: row.service.to_string(),
+            labels: labels(Resource::of(row)),
+            start: Timestamp(start),
+            end: Timestamp(start.saturating_add(self.recorded.us(row))),
+            samples: group::number_of_samples(samples),
+            bytes: gzip(&message.encode_to_vec()),
+        }
+    }
 }
 
 /// Labels are called as the columns of the dataset.
@@ -74,8 +145,8 @@ fn labels(of: Resource<'_>) -> Vec<(&'static str, String)> {
     all.into_iter().filter_map(|(name, value)| Some((name, value?.to_owned()))).collect()
 }
 
-/// The profile of samples of one event and bin, of which `us` microseconds were recorded.
-fn profile(samples: &[&SampleRow], frames: &Frames<'_>, us: i64) -> PprofMessage {
+/// The message for samples of one event and bin, of which `us` microseconds were recorded.
+fn message(samples: &[&SampleRow], frames: &Frames<'_>, us: i64) -> PprofMessage {
     let row = samples[0];
     let name = group::type_name(&row.event);
     let unit = group::unit(&row.weight_unit);

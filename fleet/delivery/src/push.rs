@@ -1,4 +1,4 @@
-//! Pushes profiles to a receiver over HTTP: best effort, each request once.
+//! Pushes profiles to a receiver over HTTP: best effort, nothing is kept for later.
 //!
 //! ```text
 //!  OTLP    POST ENDPOINT/v1development/profiles                                              application/x-protobuf
@@ -6,6 +6,9 @@
 //! ```
 //! The first is described in <https://opentelemetry.io/docs/specs/otlp/#otlphttp>, the second in
 //! <https://grafana.com/docs/pyroscope/latest/reference-server-api/>.
+//!
+//! What is wrong with one service must not cost the others: a request that is refused ends nothing, and one of several
+//! services whose contents are refused is sent again, service by service.
 
 use std::time::{Duration, Instant};
 
@@ -13,13 +16,16 @@ use pmuscope_dataset::Rows;
 use reqwest::{Client, Response, StatusCode, Url};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::otlp::{OTLP_PATH, otlp_requests};
-use crate::pprof::{PprofProfile, pprof_profiles};
+use crate::dictionary::Frames;
+use crate::group;
 
 mod answer;
 mod error;
+mod outgoing;
 
-pub use error::{EndpointError, PushCause, PushError};
+pub use error::{EndpointError, PushCause, PushFailure};
+
+use outgoing::{Encoder, Outgoing};
 
 /// Time for a connection.
 const CONNECT: Duration = Duration::from_secs(2);
@@ -29,8 +35,10 @@ const REQUEST: Duration = Duration::from_secs(10);
 const PUSH: Duration = Duration::from_secs(30);
 /// Receivers close connections that nobody uses; what is pushed next is a bin later.
 const IDLE: Duration = Duration::from_secs(5);
-/// Bytes of a request at most. The collector takes 20 MiB by default.
-const MOST_BYTES: usize = 4 << 20;
+/// Causes that are told apart: receivers may name what they refuse.
+const MOST_CAUSES: usize = 10;
+/// Requests without an answer, one after another, after which no more are sent.
+const MOST_UNANSWERED: usize = 2;
 /// Bytes that are read of an answer: more than a receiver has to say.
 const LONGEST_ANSWER: usize = 1 << 16;
 
@@ -52,10 +60,10 @@ enum Receiver {
     Pprof,
 }
 
-/// What a receiver took.
+/// What a receiver took, and what it did not.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Pushed {
-    /// Requests.
+    /// Requests that it took.
     pub requests: u64,
     /// Samples in them, with those of profiles that were rejected.
     pub samples: u64,
@@ -65,14 +73,39 @@ pub struct Pushed {
     pub rejected_profiles: u64,
     /// What the receiver says about them, or warns of.
     pub messages: Vec<String>,
+    /// What was not taken, by cause.
+    pub failures: Vec<PushFailure>,
 }
 
-/// A request in the making.
-struct Outgoing {
-    url: Url,
-    content_type: &'static str,
-    body: Vec<u8>,
-    samples: u64,
+impl Pushed {
+    fn took(
+        &mut self,
+        outgoing: &Outgoing<'_, '_>,
+        bytes: usize,
+        receiver: Receiver,
+        answer: &[u8],
+    ) {
+        self.requests += 1;
+        self.samples += group::number_of_samples(outgoing.samples);
+        self.bytes += bytes as u64;
+        if receiver == Receiver::Otlp {
+            let (rejected, message) = answer::partial_success(answer);
+            self.rejected_profiles += rejected;
+            self.messages.extend(message);
+        }
+    }
+
+    fn failed(&mut self, outgoing: &Outgoing<'_, '_>, url: &str, cause: &PushCause) {
+        let is_known = self.failures.iter().any(|failure| failure.cause == *cause);
+        let cause =
+            if is_known || self.failures.len() < MOST_CAUSES { cause } else { &PushCause::Other };
+        let at = self.failures.iter().position(|failure| failure.cause == *cause);
+        let at = at.unwrap_or_else(|| {
+            self.failures.push(PushFailure::new(url, cause));
+            self.failures.len() - 1
+        });
+        self.failures[at].add(outgoing.samples);
+    }
 }
 
 impl PushSink {
@@ -125,73 +158,41 @@ impl PushSink {
         &self.shown
     }
 
-    /// Pushes all samples: nothing is sent again, not even later. Waits for the receiver, up to 10 s per request and
-    /// 30 s in all.
-    ///
-    /// # Errors
-    /// [`PushError`] with the first request that failed; those after it were not sent.
-    pub fn push(&self, rows: &Rows) -> Result<Pushed, PushError> {
-        let outgoing = match self.receiver {
-            Receiver::Otlp => self.otlp_outgoing(rows),
-            Receiver::Pprof => self.pprof_outgoing(rows),
-        };
+    /// Pushes all samples; what is not taken is not sent later. Waits for the receiver, up to 10 s per request and 30 s in
+    /// all. Nothing more is sent after two requests in a row that had no answer, or if there is no connection.
+    #[must_use]
+    pub fn push(&self, rows: &Rows) -> Pushed {
+        let frames = Frames::new(&rows.frames);
+        let sorted = group::sorted(rows);
+        let encoder = Encoder::new(self, &frames, rows);
+        let mut waiting = encoder.encode(&sorted);
         let mut pushed = Pushed::default();
-        let end = Instant::now() + PUSH;
-        for request in outgoing {
-            let (samples, bytes) = (request.samples, request.body.len() as u64);
+        let (end, mut unanswered) = (Instant::now() + PUSH, 0);
+        while let Some(mut outgoing) = waiting.pop_front() {
             let time = REQUEST.min(end.saturating_duration_since(Instant::now()));
-            let sent = self.runtime.block_on(self.send(request, time));
-            let body = match sent {
-                Ok(body) => body,
-                Err(cause) => {
-                    let url = self.shown.clone();
-                    return Err(PushError { url, cause, pushed: Box::new(pushed) });
+            let bytes = outgoing.body.len();
+            let cause = match self.runtime.block_on(self.send(&mut outgoing, time)) {
+                Ok(answer) => {
+                    pushed.took(&outgoing, bytes, self.receiver, &answer);
+                    unanswered = 0;
+                    continue;
                 }
+                Err(cause) => cause,
             };
-            pushed.requests += 1;
-            pushed.samples += samples;
-            pushed.bytes += bytes;
-            if self.receiver == Receiver::Otlp {
-                let (rejected, message) = answer::partial_success(&body);
-                pushed.rejected_profiles += rejected;
-                pushed.messages.extend(message);
+            if cause.is_of_contents() && outgoing.has_several_services() {
+                encoder.by_service(&outgoing).into_iter().rev().for_each(|one| {
+                    waiting.push_front(one);
+                });
+                continue;
+            }
+            pushed.failed(&outgoing, &self.shown, &cause);
+            unanswered = if cause.is_answer() { 0 } else { unanswered + 1 };
+            if matches!(cause, PushCause::Connection(_)) || unanswered == MOST_UNANSWERED {
+                waiting.iter().for_each(|rest| pushed.failed(rest, &self.shown, &cause));
+                break;
             }
         }
-        Ok(pushed)
-    }
-
-    fn otlp_outgoing(&self, rows: &Rows) -> Vec<Outgoing> {
-        let url = self.url(OTLP_PATH);
-        otlp_requests(rows, MOST_BYTES)
-            .into_iter()
-            .map(|request| Outgoing {
-                url: url.clone(),
-                content_type: "application/x-protobuf",
-                samples: request.samples,
-                body: request.bytes,
-            })
-            .collect()
-    }
-
-    fn pprof_outgoing(&self, rows: &Rows) -> Vec<Outgoing> {
-        let url = self.url("ingest");
-        let outgoing = |profile: PprofProfile| {
-            let mut url = url.clone();
-            let seconds = |us: i64| us.max(0).cast_unsigned().div_ceil(1_000_000).to_string();
-            url.query_pairs_mut()
-                .append_pair("name", &name(&profile))
-                .append_pair("from", &(profile.start.0.max(0) / 1_000_000).to_string())
-                .append_pair("until", &seconds(profile.end.0))
-                .append_pair("format", "pprof")
-                .append_pair("spyName", "pmuscope");
-            Outgoing {
-                url,
-                content_type: "application/octet-stream",
-                samples: profile.samples,
-                body: profile.bytes,
-            }
-        };
-        pprof_profiles(rows).into_iter().map(outgoing).collect()
+        pushed
     }
 
     /// The endpoint with a path after its own.
@@ -202,14 +203,18 @@ impl PushSink {
         url
     }
 
-    /// The body of the answer.
-    async fn send(&self, outgoing: Outgoing, time: Duration) -> Result<Vec<u8>, PushCause> {
+    /// Sends the body of a request; the body of the answer.
+    async fn send(
+        &self,
+        outgoing: &mut Outgoing<'_, '_>,
+        time: Duration,
+    ) -> Result<Vec<u8>, PushCause> {
         let request = self
             .client
-            .post(outgoing.url)
+            .post(outgoing.url.clone())
             .timeout(time)
             .header("content-type", outgoing.content_type)
-            .body(outgoing.body);
+            .body(std::mem::take(&mut outgoing.body));
         let response = request.send().await.map_err(|error| PushCause::of(&error))?;
         let (status, is_protobuf) = (response.status(), answer::is_protobuf(&response));
         let body = read(response).await?;
@@ -234,18 +239,6 @@ async fn read(mut response: Response) -> Result<Vec<u8>, PushCause> {
         }
     }
     Ok(body)
-}
-
-/// Service and labels as Pyroscope reads them: there are letters that end a name or a value, and no quotes.
-fn name(profile: &PprofProfile) -> String {
-    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-./_".contains(letter);
-    let plain = |letter| if is_plain(letter) { letter } else { '_' };
-    let service: String = profile.service.chars().map(plain).collect();
-    let service = if service.is_empty() { "unknown" } else { &service };
-    let label =
-        |(name, value): &(&str, String)| format!("{name}={}", value.replace([',', '}'], "_"));
-    let labels: Vec<String> = profile.labels.iter().map(label).collect();
-    format!("{service}{{{}}}", labels.join(","))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 WITH per_host AS (
     SELECT {by}, event_set, event{and_host}, sum(cgroups) AS cgroups, sum(count) AS count, sum(cpu_us) AS cpu_us,
         sum(all_cpu_us) AS all_cpu_us
-    FROM counts
+    FROM counts_filled
     GROUP BY {by}, event_set, event{and_host}),
 largest AS (
     SELECT {by}, sum(all_cpu_us) AS total
@@ -10,7 +10,7 @@ largest AS (
     GROUP BY {by}
     ORDER BY total DESC, {by}
     LIMIT {limit})
-SELECT {by}, event_set, event{and_host}, cgroups, count, cpu_us, all_cpu_us
+SELECT {shown}, event_set, event{and_host}, cgroups, count, cpu_us, all_cpu_us
 FROM per_host
 JOIN largest USING ({by})
-ORDER BY total DESC, {by}, event_set, event{and_host}
+ORDER BY total DESC, {order}, event_set, event{and_host}

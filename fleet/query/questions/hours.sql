@@ -2,7 +2,7 @@
 WITH per_hour AS (
     SELECT {by}, date_trunc('hour', start) AS hour, sum(weight) AS weight, sum(samples) AS samples,
         count(DISTINCT host) AS hosts
-    FROM services
+    FROM services_filled
     GROUP BY {by}, date_trunc('hour', start)),
 largest AS (
     SELECT {by}, sum(weight) AS total
@@ -10,7 +10,7 @@ largest AS (
     GROUP BY {by}
     ORDER BY total DESC, {by}
     LIMIT {limit})
-SELECT {by}, hour, weight, samples, hosts
+SELECT {shown}, hour, weight, samples, hosts
 FROM per_hour
 JOIN largest USING ({by})
-ORDER BY total DESC, {by}, hour
+ORDER BY total DESC, {order}, hour

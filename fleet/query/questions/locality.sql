@@ -2,7 +2,7 @@
 WITH per_node AS (
     SELECT {by}{and_host}, node, sum(observations) AS observations, sum(processes) AS processes, sum(cpu_us) AS cpu_us,
         sum(memory_bytes) AS memory_bytes, sum(local_bytes) AS local_bytes, sum(idle_bytes) AS idle_bytes
-    FROM locality
+    FROM locality_filled
     GROUP BY {by}{and_host}, node),
 largest AS (
     SELECT {by}, sum(memory_bytes) - sum(local_bytes) AS remote_bytes
@@ -10,7 +10,7 @@ largest AS (
     GROUP BY {by}
     ORDER BY remote_bytes DESC, {by}
     LIMIT {limit})
-SELECT {by}{and_host}, node, observations, processes, cpu_us, memory_bytes, local_bytes, idle_bytes
+SELECT {shown}{and_host}, node, observations, processes, cpu_us, memory_bytes, local_bytes, idle_bytes
 FROM per_node
 JOIN largest USING ({by})
-ORDER BY remote_bytes DESC, {by}{and_host}, node
+ORDER BY remote_bytes DESC, {order}{and_host}, node

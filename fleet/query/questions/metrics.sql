@@ -2,7 +2,7 @@
 WITH per_host AS (
     SELECT {by}, event_set, event{and_host}, sum(windows) AS windows, sum(count) AS count, sum(count_of_all) AS count_of_all,
         sum(tested) AS tested, sum(same_at_both_ends) AS same_at_both_ends
-    FROM windows
+    FROM windows_filled
     GROUP BY {by}, event_set, event{and_host}),
 largest AS (
     SELECT {by}, sum(tested) AS total
@@ -10,7 +10,7 @@ largest AS (
     GROUP BY {by}
     ORDER BY total DESC, {by}
     LIMIT {limit})
-SELECT {by}, event_set, event{and_host}, windows, count, count_of_all, tested, same_at_both_ends
+SELECT {shown}, event_set, event{and_host}, windows, count, count_of_all, tested, same_at_both_ends
 FROM per_host
 JOIN largest USING ({by})
-ORDER BY total DESC, {by}, event_set, event{and_host}
+ORDER BY total DESC, {order}, event_set, event{and_host}

@@ -2,11 +2,11 @@
 -- out, and what was imported twice counts once.
 WITH done AS (
     SELECT DISTINCT batch, run, {by}{and_host}, command_id
-    FROM runs
+    FROM runs_filled
     WHERE usable),
 measured AS (
     SELECT DISTINCT batch, run, name, part, value_unit, origin, value
-    FROM run_values
+    FROM run_values_filled
     WHERE value IS NOT NULL),
 per_host AS (
     SELECT {by}, CASE WHEN value_unit = 's' THEN 0 ELSE 1 END AS place, name, part, value_unit, origin{and_host},
@@ -20,7 +20,7 @@ chosen AS (
     GROUP BY {by}, place, name, part, value_unit, origin
     ORDER BY {by}, place, name, part, value_unit, origin
     LIMIT {limit})
-SELECT {by}, name, part, value_unit, origin{and_host}, n, total, first_command, last_command
+SELECT {shown}, name, nullif(part, '') AS part, value_unit, origin{and_host}, n, total, first_command, last_command
 FROM per_host
 JOIN chosen USING ({by}, place, name, part, value_unit, origin)
-ORDER BY {by}, place, name, part, value_unit, origin{and_host}
+ORDER BY {order}, place, name, part NULLS FIRST, value_unit, origin{and_host}

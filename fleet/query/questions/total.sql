@@ -9,7 +9,7 @@ names AS (
     GROUP BY stack_id{of_stacks}),
 by_stack AS (
     SELECT {columns}stack_id, sum(weight) AS weight
-    FROM samples
+    FROM samples_filled
     GROUP BY {columns}stack_id),
 largest AS (
     SELECT {by}, sum(weight) AS total
@@ -18,9 +18,9 @@ largest AS (
     GROUP BY {by}
     ORDER BY total DESC, {by}
     LIMIT {limit})
-SELECT {by}{and_host}, sum(weight) AS weight, sum(samples) AS samples
-FROM samples
+SELECT {shown}{and_host}, sum(weight) AS weight, sum(samples) AS samples
+FROM samples_filled
 JOIN names USING (stack_id)
 JOIN largest USING ({by})
 GROUP BY total, {by}{and_host}
-ORDER BY total DESC, {by}{and_host}
+ORDER BY total DESC, {order}{and_host}

@@ -2,7 +2,7 @@
 WITH per_host AS (
     SELECT {by}{and_host}, length_ns, sum(waits) AS waits, sum(time_us) AS time_us,
         sum(queued_us) AS queued_us
-    FROM waits
+    FROM waits_filled
     GROUP BY {by}{and_host}, length_ns),
 largest AS (
     SELECT {by}, sum(time_us) AS total
@@ -10,7 +10,7 @@ largest AS (
     GROUP BY {by}
     ORDER BY total DESC, {by}
     LIMIT {limit})
-SELECT {by}{and_host}, length_ns, waits, time_us, queued_us
+SELECT {shown}{and_host}, length_ns, waits, time_us, queued_us
 FROM per_host
 JOIN largest USING ({by})
-ORDER BY total DESC, {by}{and_host}, length_ns
+ORDER BY total DESC, {order}{and_host}, length_ns

@@ -19,12 +19,13 @@ use pmuscope_dataset::{DatasetLocation, TABLES, TableInfo};
 use pmuscope_store::StoreError;
 use tokio::runtime::Runtime;
 
-use crate::damage::{damaged, guarded};
+use crate::damage::{UnreadableFiles, damaged, guarded, unreadable};
 use crate::place::FoundDataset;
 use crate::rows::ResultRows;
 use crate::scan::{DATE, FileError, FolderTable};
 use crate::selection::{Selection, Sides, files, source};
 use crate::sql::Dialect;
+use crate::words::{InWords, SqlMistake};
 
 /// Memory that a question may use before it is written to disk, bytes.
 const MEMORY: usize = 1 << 30;
@@ -55,8 +56,11 @@ pub enum QueryError {
     /// The operating system.
     #[error("cannot start the query engine: {0}")]
     Start(std::io::Error),
-    /// The engine: wrong SQL, or a file that cannot be read.
-    #[error("{}", message(.0))]
+    /// Wrong SQL.
+    #[error(transparent)]
+    Sql(#[from] SqlMistake),
+    /// The engine, or a file that cannot be read.
+    #[error("{}", InWords(.0))]
     Engine(DataFusionError),
     /// A file of the dataset.
     #[error(
@@ -81,21 +85,6 @@ pub enum QueryError {
     },
 }
 
-/// What an error of the engine says, without what it is for its developers.
-fn message(error: &DataFusionError) -> String {
-    let text = error.strip_backtrace();
-    text.split("\n\nThis issue was likely caused by a bug").next().unwrap_or_default().to_owned()
-}
-
-/// Whether it is about what was read, and not about what was asked.
-fn is_of_files(error: &DataFusionError) -> bool {
-    let root = error.find_root();
-    !matches!(
-        root,
-        DataFusionError::SQL(..) | DataFusionError::SchemaError(..) | DataFusionError::Plan(_)
-    )
-}
-
 /// What our own reader says of a file, where it was that.
 fn file_error(error: &DataFusionError) -> Option<&FileError> {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
@@ -108,13 +97,24 @@ fn file_error(error: &DataFusionError) -> Option<&FileError> {
     None
 }
 
-/// An error of the engine, or of a file where it names one.
+/// An error of a file where it names one, of the SQL, or of the engine.
 fn failed(error: DataFusionError) -> QueryError {
-    match file_error(&error) {
-        Some(FileError { path, message }) => {
-            QueryError::Damaged { path: path.clone(), message: message.clone() }
-        }
+    if let Some(FileError { path, message }) = file_error(&error) {
+        return QueryError::Damaged { path: path.clone(), message: message.clone() };
+    }
+    match SqlMistake::of(&error) {
+        Some(mistake) => QueryError::Sql(mistake),
         None => QueryError::Engine(error),
+    }
+}
+
+/// The same of an error that no file is to blame for.
+fn of_sound_files(error: QueryError) -> QueryError {
+    match &error {
+        QueryError::Engine(engine) => {
+            SqlMistake::of_execution(engine).map_or(error, QueryError::Sql)
+        }
+        _ => error,
     }
 }
 
@@ -216,11 +216,10 @@ impl Engine {
             self.run(&view)?;
         }
         if self.is_kept(STACKS) {
-            let (view, names) = (Dialect::DataFusion.view(), NAMES.join(", "));
-            self.run(&format!(
-                "{view} {STACKS} AS SELECT stack_id, {names} FROM {}",
-                kept(STACKS)
-            ))?;
+            let rows = format!("AS SELECT stack_id, {} FROM {}", NAMES.join(", "), kept(STACKS));
+            for statement in Dialect::DataFusion.view(STACKS, &rows) {
+                self.run(&statement)?;
+            }
         }
         Ok(())
     }
@@ -296,15 +295,26 @@ impl Engine {
         });
         let error = match answer {
             Ok(Ok(answer)) => return Ok(answer),
-            Ok(Err(error)) if !is_of_files(&error) => return Err(QueryError::Engine(error)),
-            Ok(Err(error)) if file_error(&error).is_some() => return Err(failed(error)),
-            Ok(Err(error)) => QueryError::Engine(error),
+            Ok(Err(error)) => match failed(error) {
+                error @ QueryError::Engine(_) => error,
+                known => return Err(known),
+            },
             Err(message) => QueryError::Panic(message),
         };
         // The engine does not say which file it was.
         match self.dataset.as_ref().and_then(|dataset| damaged(dataset.location())) {
             Some(path) => Err(QueryError::Damaged { path, message: error.to_string() }),
-            None => Err(error),
+            None => Err(of_sound_files(error)),
+        }
+    }
+
+    /// Files of the dataset that cannot be read, whatever is asked: of the days of a selection, by their ends. Of many files
+    /// the latest. None of an object store, as all would be fetched.
+    #[must_use]
+    pub fn unreadable_files(&self, selection: &Selection) -> UnreadableFiles {
+        match self.dataset.as_ref().map(FoundDataset::location) {
+            Some(location) => unreadable(location, &selection.days()),
+            None => UnreadableFiles::default(),
         }
     }
 
@@ -375,6 +385,8 @@ fn start_with(
     let limits = RuntimeEnvBuilder::new().with_memory_pool(pool);
     let limits = limits.build_arc().map_err(QueryError::Engine)?;
     let mut config = SessionConfig::new().with_information_schema(true);
+    // Errors say where in the text.
+    config.options_mut().sql_parser.collect_spans = true;
     config.options_mut().execution.parquet.pushdown_filters = true;
     config.options_mut().execution.parquet.metadata_size_hint = Some(END_OF_FILE);
     // Statistics of thousands of files take longer to collect than a better plan saves; files are pruned when they are read.

@@ -26,7 +26,9 @@ mod shares;
 mod sql;
 mod stacks;
 mod waits;
+mod words;
 
+pub use damage::UnreadableFiles;
 pub use diff::{FleetDiff, SideChange, SideTotals, diff};
 pub use engine::{Engine, QueryAnswer, QueryError};
 pub use events::{ChosenEvent, choose_event, values};
@@ -42,3 +44,4 @@ pub use shares::{Fleet, ShareRow, Shares, shares};
 pub use sql::Dialect;
 pub use stacks::{FleetStacks, stacks};
 pub use waits::{FleetWait, FleetWaits, waits};
+pub use words::SqlMistake;

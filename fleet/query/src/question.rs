@@ -173,6 +173,18 @@ impl NamedQuestion {
         matches!(self, Self::Diff | Self::Sides)
     }
 
+    /// Whether a column of its rows may be missing, which is an empty text until the rows are shown.
+    fn may_lack(self, by: ShareBy) -> bool {
+        match by {
+            ShareBy::Version | ShareBy::Unit | ShareBy::Container | ShareBy::Pod => true,
+            ShareBy::Arm | ShareBy::CpuModel | ShareBy::Arch | ShareBy::Kernel => true,
+            ShareBy::Service => matches!(self, Self::Metrics | Self::Runs),
+            ShareBy::Function => matches!(self, Self::Metrics | Self::Waits),
+            ShareBy::Module => self == Self::Waits,
+            ShareBy::Wait | ShareBy::State | ShareBy::Benchmark | ShareBy::Host => false,
+        }
+    }
+
     /// Its SQL: rows by these columns, this many of them at most.
     #[must_use]
     pub fn sql(self, by: &[ShareBy], limit: u64) -> String {
@@ -183,9 +195,22 @@ impl NamedQuestion {
         let columns: String = of_samples.map(|one| format!("{}, ", one.column())).collect();
         let of_stacks = by.iter().filter(|one| one.is_of_stacks());
         let of_stacks: String = of_stacks.map(|one| format!(", {}", one.column())).collect();
+        let shown = |one: &ShareBy| match (self.may_lack(*one), one.column()) {
+            (true, column) => format!("nullif({column}, '') AS {column}"),
+            (false, column) => column.to_owned(),
+        };
+        let shown: Vec<String> = by.iter().map(shown).collect();
+        // Engines differ in where they put missing values.
+        let order = |one: &ShareBy| match (self.may_lack(*one), one.column()) {
+            (true, column) => format!("{column} NULLS FIRST"),
+            (false, column) => column.to_owned(),
+        };
+        let order: Vec<String> = by.iter().map(order).collect();
         self.template()
             .trim_end()
             .replace("{by}", &all.join(", "))
+            .replace("{shown}", &shown.join(", "))
+            .replace("{order}", &order.join(", "))
             .replace("{and_host}", and_host)
             .replace("{columns}", &columns)
             .replace("{of_stacks}", &of_stacks)

@@ -178,8 +178,8 @@ fn rows_without_limit(engine: &Engine, by: &[ShareBy]) -> Result<i64, QueryError
     let by = by.join(", ");
     let rows = engine.rows(&format!(
         "SELECT count(*) AS n FROM (SELECT {by}, name, part, value_unit, origin FROM \
-         (SELECT batch, run, name, part, value_unit, origin FROM run_values WHERE value IS NOT NULL) AS measured \
-         JOIN (SELECT batch, run, {by} FROM runs WHERE usable) AS done USING (batch, run) \
+         (SELECT batch, run, name, part, value_unit, origin FROM run_values_filled WHERE value IS NOT NULL) AS measured \
+         JOIN (SELECT batch, run, {by} FROM runs_filled WHERE usable) AS done USING (batch, run) \
          GROUP BY {by}, name, part, value_unit, origin) AS one"
     ))?;
     Ok(rows.numbers("n")?.first().copied().unwrap_or_default())

@@ -6,12 +6,14 @@
 //!  v1/intervals/…              ─► intervals_files ─► intervals   the event, times and hosts: what shares are of
 //!  v1/stacks, frames, waits, windows, … ─► …_files ─► stacks, frames, waits, windows, …
 //!  v1/runs, run_values        ─► …_files ─► runs, run_values   a name is the event that was asked for
-//!                                 samples ─► sides, services ─► service_sides   of a comparison: rows of a and of b
+//!                                 samples ─► samples_filled …   missing texts are empty: engines join missing ones differently
+//!                                 samples_filled ─► sides, services_filled ─► service_sides   of a comparison: rows of a and of b
 //! ```
 
 use pmuscope_dataset::{ColumnInfo, TABLES, TableInfo, Timestamp};
 
 use crate::place::FoundDataset;
+use crate::scan::DATE;
 use crate::sql::Dialect;
 
 /// Columns of `samples` that a question can be narrowed to.
@@ -90,7 +92,7 @@ impl Selection {
         dataset: &FoundDataset,
         sides: Option<&Sides>,
     ) -> Vec<String> {
-        let files = TABLES.iter().map(|table| {
+        let files = TABLES.iter().flat_map(|table| {
             let name = files(table.name);
             if dataset.has(table.name) {
                 dialect.files(&name, table.name, dataset.location())
@@ -101,6 +103,11 @@ impl Selection {
         let has_services = dataset.has("services");
         let views = self.selected(dialect, &|table| source(table, has_services), sides);
         files.chain(views).collect()
+    }
+
+    /// The days whose folders it is about, as `2026-11-25`: the first and the last, where they are limited.
+    pub(crate) fn days(&self) -> (Option<String>, Option<String>) {
+        (self.since.map(day), self.until.map(day))
     }
 
     /// Rows of the files of a table that any question of this selection can be about, whatever the event.
@@ -123,21 +130,23 @@ impl Selection {
         source: &dyn Fn(&str) -> String,
         sides: Option<&Sides>,
     ) -> Vec<String> {
-        let view = dialect.view();
-        let mut views: Vec<String> = TABLES
-            .iter()
-            .map(|table| {
-                let wanted = self.conditions_of(table, dialect);
-                let condition = if wanted.is_empty() {
-                    String::new()
-                } else {
-                    format!("\nWHERE {}", wanted.join("\n    AND "))
-                };
-                let columns = columns(table).join(", ");
-                let rows = source(table.name);
-                format!("{view} {} AS\nSELECT {columns}\nFROM {rows}{condition}", table.name)
-            })
-            .collect();
+        let mut views = Vec::new();
+        for table in &TABLES {
+            let wanted = self.conditions_of(table, dialect);
+            let condition = if wanted.is_empty() {
+                String::new()
+            } else {
+                format!("\nWHERE {}", wanted.join("\n    AND "))
+            };
+            let (columns, rows) = (columns(table).join(", "), source(table.name));
+            views.extend(
+                dialect.view(table.name, &format!("AS\nSELECT {columns}\nFROM {rows}{condition}")),
+            );
+            if let Some(columns) = filled_columns(table) {
+                let rows = format!("AS\nSELECT {}\nFROM {}", columns.join(", "), table.name);
+                views.extend(dialect.view(&filled(table.name), &rows));
+            }
+        }
         if let Some(Sides { a, b }) = sides {
             let side = |name: &str, columns: &str, table: &str, conditions: &[ColumnFilter]| {
                 let wanted: Vec<String> = conditions.iter().map(|one| one.sql(dialect)).collect();
@@ -147,24 +156,25 @@ impl Selection {
                 )
             };
             let both = [
-                ("sides", "host, start, stack_id, weight, samples", "samples"),
-                ("service_sides", "host, start, weight, samples", "services"),
+                ("sides", "host, start, stack_id, weight, samples", filled("samples")),
+                ("service_sides", "host, start, weight, samples", filled("services")),
             ];
             for (name, columns, table) in both {
-                views.push(if apart(a, b) {
+                let rows = if apart(a, b) {
                     // One pass over the rows.
                     let [a, b] = [a, b].map(|side| {
                         let wanted: Vec<String> = side.iter().map(|one| one.sql(dialect)).collect();
                         wanted.join(" AND ")
                     });
                     format!(
-                        "{view} {name} AS\nSELECT CASE WHEN {a} THEN 'a' ELSE 'b' END AS side, {columns}\n\
+                        "AS\nSELECT CASE WHEN {a} THEN 'a' ELSE 'b' END AS side, {columns}\n\
                          FROM {table}\nWHERE ({a}) OR ({b})"
                     )
                 } else {
-                    let (a, b) = (side("a", columns, table, a), side("b", columns, table, b));
-                    format!("{view} {name} AS\n{a}\nUNION ALL\n{b}")
-                });
+                    let (a, b) = (side("a", columns, &table, a), side("b", columns, &table, b));
+                    format!("AS\n{a}\nUNION ALL\n{b}")
+                };
+                views.extend(dialect.view(name, &rows));
             }
         }
         views
@@ -223,9 +233,14 @@ fn apart(a: &[ColumnFilter], b: &[ColumnFilter]) -> bool {
     a.iter().any(|one| b.iter().any(|other| excludes(one, other)))
 }
 
-/// The columns of a view. Texts that are missing are empty there: engines group and join missing ones in different ways.
-/// A wait without a function is called after its state.
-fn columns(table: &TableInfo) -> Vec<String> {
+/// The columns of a view: those of the files, and the day of their folder.
+fn columns(table: &TableInfo) -> Vec<&'static str> {
+    (table.columns)().iter().map(|column| column.name).chain([DATE]).collect()
+}
+
+/// The same for questions that group and join rows by texts that may be missing: these are empty there. A wait without a
+/// function is called after its state. `None` for tables without such columns.
+fn filled_columns(table: &TableInfo) -> Option<Vec<String>> {
     let is_grouped = |name: &str| match table.name {
         "samples" | "services" | "counts" | "locality" => OF_SAMPLES.contains(&name),
         "waits" => OF_SAMPLES.contains(&name) || matches!(name, "function" | "module"),
@@ -236,7 +251,7 @@ fn columns(table: &TableInfo) -> Vec<String> {
         "run_values" => OF_SAMPLES.contains(&name) || name == "part",
         _ => false,
     };
-    let shown = |column: ColumnInfo| match column.name {
+    let shown = |column: &ColumnInfo| match column.name {
         "wait" if table.name == "waits" => {
             "coalesce(wait, concat('[', state, ']')) AS wait".to_owned()
         }
@@ -245,7 +260,15 @@ fn columns(table: &TableInfo) -> Vec<String> {
         }
         name => name.to_owned(),
     };
-    (table.columns)().into_iter().map(shown).collect()
+    let columns = (table.columns)();
+    let has_any =
+        columns.iter().any(|column| is_grouped(column.name) && column.field.is_nullable());
+    has_any.then(|| columns.iter().map(shown).collect())
+}
+
+/// The name of a table's rows with empty texts where they are missing.
+pub(crate) fn filled(table: &str) -> String {
+    format!("{table}_filled")
 }
 
 /// The files that a table's rows come from: samples have all that services have, and more rows.
@@ -291,7 +314,13 @@ mod tests {
         let samples = view(&views, "samples");
         assert!(samples.contains("service IN ('it''s', 'b')"), "{samples}");
         assert!(samples.contains("weight_unit = 'us'") && samples.contains("date >= '2025-11-25'"));
-        assert!(samples.contains("coalesce(version, '') AS version"), "{samples}");
+        assert!(
+            samples.contains("version, unit,") && samples.contains("batch, date\n"),
+            "{samples}"
+        );
+        let filled = view(&views, "samples_filled");
+        assert!(filled.contains("coalesce(version, '') AS version"), "{filled}");
+        assert!(filled.ends_with("FROM samples"), "{filled}");
         let of_team =
             "host IN (SELECT host FROM hosts_files WHERE position(';team=it''s;' IN labels) > 0)";
         assert!(samples.contains(of_team), "{samples}");
@@ -334,7 +363,7 @@ mod tests {
         );
         let [.., sides, of_services] = &views[..] else { panic!("{views:?}") };
         assert!(
-            of_services.contains("FROM services\nWHERE (version IN ('1')) OR"),
+            of_services.contains("FROM services_filled\nWHERE (version IN ('1')) OR"),
             "{of_services}"
         );
         assert!(
@@ -342,7 +371,7 @@ mod tests {
             "{sides}"
         );
         assert!(
-            sides.ends_with("FROM samples\nWHERE (version IN ('1')) OR (version IN ('2'))"),
+            sides.ends_with("FROM samples_filled\nWHERE (version IN ('1')) OR (version IN ('2'))"),
             "{sides}"
         );
         // A row may be of both.

@@ -17,6 +17,9 @@ pub enum Dialect {
     ClickHouse,
 }
 
+/// The day in the path of a file, as a regular expression.
+const DAY: &str = "date=([^/]*)/[^/]*$";
+
 impl Dialect {
     /// All of them, with their names on a command line.
     pub const ALL: [(&'static str, Self); 4] = [
@@ -49,9 +52,12 @@ impl Dialect {
         }
     }
 
-    /// The statement that makes `name` of the files of a table, with the day of each file as `date`.
+    /// The statements that make `name` of the files of a table, with the day of each file as `date`. They can be run again.
+    ///
+    /// The day is taken from the path, and nothing else is: engines that read all of a path as columns would take a folder
+    /// above the dataset, such as `host=7`, for the host of all rows.
     #[must_use]
-    pub fn files(self, name: &str, table: &str, location: &DatasetLocation) -> String {
+    pub fn files(self, name: &str, table: &str, location: &DatasetLocation) -> Vec<String> {
         let folder = match (self, location) {
             // Its file system for S3 has a name of its own.
             (Self::Spark, DatasetLocation::S3(_)) => {
@@ -62,30 +68,36 @@ impl Dialect {
         let reader = if matches!(location, DatasetLocation::S3(_)) { "s3" } else { "file" };
         let all = |end: &str| self.text(&format!("{folder}{end}"));
         match self {
-            Self::DataFusion => format!(
-                "CREATE EXTERNAL TABLE {name} STORED AS PARQUET PARTITIONED BY (date) LOCATION {}",
+            Self::DataFusion => vec![format!(
+                "CREATE OR REPLACE EXTERNAL TABLE {name} STORED AS PARQUET PARTITIONED BY (date) LOCATION {}",
                 all("/")
+            )],
+            Self::DuckDb => self.view(
+                name,
+                &format!(
+                    "AS SELECT * EXCLUDE (filename), regexp_extract(filename, '{DAY}', 1) AS date FROM read_parquet({}, \
+                     hive_partitioning = false, filename = true, union_by_name = true)",
+                    all("/*/*.parquet")
+                ),
             ),
-            Self::DuckDb => format!(
-                "CREATE OR REPLACE TEMP VIEW {name} AS SELECT * FROM read_parquet({}, hive_partitioning = true, \
-                 hive_types = {{'date': VARCHAR}}, union_by_name = true)",
-                all("/*/*.parquet")
+            Self::Spark => self.view(
+                name,
+                &format!("USING parquet OPTIONS (path {}, mergeSchema 'true')", all("")),
             ),
-            Self::Spark => format!(
-                "CREATE OR REPLACE TEMPORARY VIEW {name} USING parquet OPTIONS (path {}, mergeSchema 'true')",
-                all("")
-            ),
-            Self::ClickHouse => format!(
-                "CREATE TEMPORARY VIEW {name} AS SELECT * FROM {reader}({}, 'Parquet') SETTINGS \
-                 schema_inference_mode = 'union', use_hive_partitioning = 1",
-                all("/*/*.parquet")
+            Self::ClickHouse => self.view(
+                name,
+                &format!(
+                    "AS SELECT *, extract(_path, '{DAY}') AS date FROM {reader}({}, 'Parquet') SETTINGS \
+                     schema_inference_mode = 'union', use_hive_partitioning = 0",
+                    all("/*/*.parquet")
+                ),
             ),
         }
     }
 
-    /// The statement that makes `name` of a table without any file: other engines refuse a folder that is not there.
+    /// The statements that make `name` of a table without any file: other engines refuse a folder that is not there.
     #[must_use]
-    pub fn no_files(self, name: &str, table: &TableInfo) -> String {
+    pub fn no_files(self, name: &str, table: &TableInfo) -> Vec<String> {
         let column = |field: &arrow::datatypes::Field| {
             let typed = self.type_name(field.data_type());
             format!("CAST(NULL AS {typed}) AS {}", field.name())
@@ -94,11 +106,8 @@ impl Dialect {
         let schema = (table.schema)();
         let columns: Vec<String> =
             schema.fields().iter().map(|field| column(field)).chain([date]).collect();
-        format!(
-            "{} {name} AS SELECT * FROM (SELECT {}) AS one WHERE 1 = 0",
-            self.view(),
-            columns.join(", ")
-        )
+        let rows = format!("AS SELECT * FROM (SELECT {}) AS one WHERE 1 = 0", columns.join(", "));
+        self.view(name, &rows)
     }
 
     /// The name of a type whose values may be missing.
@@ -119,14 +128,18 @@ impl Dialect {
         }
     }
 
-    /// The beginning of a statement that makes a view for this session.
-    pub(crate) fn view(self) -> &'static str {
-        match self {
+    /// The statements that make a view of a name for this session, in place of one that is there: `AS SELECT …`.
+    pub(crate) fn view(self, name: &str, rows: &str) -> Vec<String> {
+        let create = match self {
             Self::DataFusion => "CREATE OR REPLACE VIEW",
             Self::DuckDb => "CREATE OR REPLACE TEMP VIEW",
             Self::Spark => "CREATE OR REPLACE TEMPORARY VIEW",
             Self::ClickHouse => "CREATE TEMPORARY VIEW",
-        }
+        };
+        // It replaces no temporary view.
+        let drop =
+            (self == Self::ClickHouse).then(|| format!("DROP TEMPORARY VIEW IF EXISTS {name}"));
+        drop.into_iter().chain([format!("{create} {name} {rows}")]).collect()
     }
 }
 

@@ -34,7 +34,7 @@ pub struct FleetHost {
     /// CPU time of the agent by time recorded, CPUs; missing where no agent recorded.
     pub own_cores: Option<f64>,
     /// Samples that were taken but are not there: a full spool dropped them, or they are not delivered yet.
-    pub missing: Option<i64>,
+    pub missing: Option<u64>,
 }
 
 /// Hosts.
@@ -65,7 +65,7 @@ fn sheet(rows: &[FleetHost]) -> Sheet<'_> {
         Field::count("lost", |row: &FleetHost| row.lost),
         Field::count("throttled", |row: &FleetHost| row.throttled).optional(2),
         Field::part("own_cpu", |row: &FleetHost| row.own_cores).head("agent").optional(1),
-        Field::id("missing", |row: &FleetHost| row.missing)
+        Field::count("missing", |row: &FleetHost| row.missing)
             .only_if_measured()
             .painted(move |row| if misses(row) { Paint::Warn } else { Paint::Plain }),
     ];

@@ -1,6 +1,6 @@
 //! Rows of any query.
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::Style;
 use crate::report::Report;
@@ -40,7 +40,17 @@ pub struct AnyTable {
 
 #[derive(Serialize)]
 struct AnyJson<'a> {
-    rows: Sheet<'a>,
+    rows: AnyRows<'a>,
+}
+
+/// The rows, each with its columns in their order. They are made when they are written.
+struct AnyRows<'a>(&'a AnyTable);
+
+impl Serialize for AnyRows<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let indices: Vec<usize> = (0..self.0.rows).collect();
+        self.0.sheet(&indices).serialize(serializer)
+    }
 }
 
 impl AnyTable {
@@ -68,9 +78,7 @@ impl Report for AnyTable {
     }
 
     fn json(&self) -> impl Serialize {
-        // Rows are made when they are written, so the indices have to live until then.
-        let indices: Vec<usize> = (0..self.rows).collect();
-        serde_json::to_value(AnyJson { rows: self.sheet(&indices) }).unwrap_or_default()
+        AnyJson { rows: AnyRows(self) }
     }
 
     fn delimited(&self, separator: Separator) -> Option<String> {

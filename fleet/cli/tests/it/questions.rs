@@ -225,10 +225,124 @@ fn mistakes_are_named_with_what_there_is() {
     fails(&["report", to, "--by", "service", "--with-callees"], "Try: --by function");
     fails(&["diff", to, "--a", "version=1", "--b", "version=3"], "--by service,version");
     fails(&["diff", to, "--a", "color=1", "--b", "version=2"], "one of service, version");
-    fails(&["sql", to, "SELECT nothing FROM samples"], "nothing");
+    fails(
+        &["sql", to, "SELECT nothing FROM samples"],
+        "at line 1, column 8: there is no column nothing. Try: one of start, bin_us, host,",
+    );
     fails(&["sql", to, "--question", "diff"], "Try: --a version=1.2 --b version=1.3");
     fails(&["report", to, "-o", "x.parquet"], "names no form");
     assert!(!Path::new("x.parquet").exists());
+}
+
+#[test]
+fn a_name_is_never_empty() {
+    let folder = tempfile::tempdir().unwrap();
+    let to = folder.path().to_str().unwrap();
+    let recording = corpus().recording("converter_with-callchain.perf.data");
+    let recording = recording.to_str().unwrap();
+    let refused = |args: &[&str], flag: &str| {
+        let (status, _, stderr) = run(args);
+        assert_eq!(status, 2, "{stderr}");
+        assert!(stderr.contains(flag) && stderr.contains("it is empty. Try: "), "{stderr}");
+    };
+    for flag in ["--service", "--version", "--host", "--unit", "--container", "--pod", "-e"] {
+        for question in ["top", "sql"] {
+            let sql = (question == "sql").then_some("SELECT 1");
+            let args: Vec<&str> = [question, to].into_iter().chain(sql).chain([flag, ""]).collect();
+            refused(&args, flag.trim_start_matches('-'));
+        }
+    }
+    for flag in ["--service", "--version", "--host", "--benchmark"] {
+        refused(&["import", "--to", to, flag, "", recording], flag);
+    }
+    assert!(!folder.path().join("v1").exists());
+}
+
+/// Names that look like numbers, or like the folders of a dataset, in a folder that looks like a column.
+#[test]
+fn hosts_are_texts_whatever_they_are_called() {
+    let folder = tempfile::tempdir().unwrap();
+    let to = folder.path().join("host=7/p");
+    let to = to.to_str().unwrap();
+    let recording = corpus().recording("converter_with-callchain.perf.data");
+    let names = ["00123", "1e5", "a=b"];
+    for name in names {
+        let started = "2025-11-25T12:00:00Z";
+        let recording = recording.to_str().unwrap();
+        succeeds(&["import", "--to", to, "--host", name, "--started", started, recording]);
+    }
+    let sql = ["sql", to, "SELECT DISTINCT host FROM samples ORDER BY host"];
+    assert_eq!(succeeds(&[&sql[..], &["--csv"]].concat()), "host\n00123\n1e5\na=b\n");
+    let json = succeeds(&[&sql[..], &["--json"]].concat());
+    for name in names {
+        assert!(json.contains(&format!("\"host\": \"{name}\"")), "{json}");
+        let rows = succeeds(&["top", to, "--by", "host", "--host", name, "--csv"]);
+        let hosts: Vec<&str> =
+            rows.lines().skip(1).filter_map(|row| row.rsplit(',').next()).collect();
+        assert_eq!(hosts, [name]);
+        let side = format!("host={name}");
+        let text = succeeds(&["diff", to, "--a", &side, "--b", "host=00123"]);
+        assert!(text.contains(&format!("before  host {name}: 1 host,")), "{text}");
+    }
+    // Engines that take parts of paths for columns are told not to; only the day is taken from there.
+    let printed =
+        |dialect: &str| succeeds(&["sql", to, "SELECT 1", "--print-sql", "--dialect", dialect]);
+    let (duckdb, clickhouse) = (printed("duckdb"), printed("clickhouse"));
+    assert!(
+        duckdb.contains("hive_partitioning = false")
+            && !duckdb.contains("hive_partitioning = true")
+    );
+    assert!(
+        clickhouse.contains("use_hive_partitioning = 0")
+            && !clickhouse.contains("use_hive_partitioning = 1")
+    );
+}
+
+#[test]
+fn rows_of_json_have_the_columns_in_the_order_of_the_select() {
+    let folder = fleet();
+    let to = folder.path().to_str().unwrap();
+    let sql = "SELECT version, service, 1 AS b, unit, 2 AS a FROM samples LIMIT 1";
+    let json = succeeds(&["sql", to, sql, "--json"]);
+    let (_, rows) = json.split_once("\"rows\"").unwrap();
+    let keys: Vec<&str> = rows.lines().filter_map(|line| line.trim().split('"').nth(1)).collect();
+    assert_eq!(keys, ["version", "service", "b", "unit", "a"], "{json}");
+    assert!(rows.contains("\"unit\": null"), "{json}");
+    let none =
+        succeeds(&["sql", to, "SELECT count(*) AS n FROM samples WHERE unit IS NOT NULL", "--csv"]);
+    assert_eq!(none, "n\n0\n");
+}
+
+#[test]
+fn an_answer_says_which_files_of_other_tables_are_damaged() {
+    let folder = fleet();
+    let to = folder.path().to_str().unwrap();
+    assert!(!succeeds(&["top", to]).contains("cannot read"));
+    let day = folder.path().join("v1/stacks/date=2025-11-25");
+    let mut files: Vec<_> = fs::read_dir(&day).unwrap().map(|file| file.unwrap().path()).collect();
+    files.sort();
+    let whole = fs::read(&files[0]).unwrap();
+    fs::write(&files[0], &whole[..whole.len() / 2]).unwrap();
+    let note = |text: &str| {
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let (_, note) =
+            text.split_once("warning: cannot read ").unwrap_or_else(|| panic!("{text}"));
+        note.to_owned()
+    };
+    for question in ["top", "hosts"] {
+        let one = note(&succeeds(&[question, to]));
+        let named = format!(
+            "{}: not needed here, but other questions fail. Try: move it away",
+            files[0].display()
+        );
+        assert!(one.starts_with(&named), "{one}");
+    }
+    fs::write(&files[1], "no Parquet").unwrap();
+    assert!(note(&succeeds(&["top", to])).starts_with("2 files, such as "));
+    // Of the days that are asked for.
+    fails(&["report", to], "cannot be read");
+    // What is wrong with the question is not blamed on a file.
+    fails(&["sql", to, "SELECT samples / 0 FROM services"], "a value is divided by 0. Try: nullif");
 }
 
 #[test]

@@ -161,6 +161,29 @@ fn the_first_entry_of_each_table_is_empty_and_none_is_there_twice() {
     assert_eq!(attribute.value, Some(value("c0ffee")));
 }
 
+/// Number of samples and time of each profile.
+fn profiles(requests: &[OtlpRequest]) -> Vec<(usize, u64)> {
+    let resources = requests.iter().flat_map(|request| decoded(request).0);
+    let scopes = resources.flat_map(|resource| resource.scope_profiles);
+    let profiles = scopes.flat_map(|scope| scope.profiles);
+    profiles.map(|profile| (profile.samples.len(), profile.time_unix_nano)).collect()
+}
+
+#[test]
+fn an_event_with_many_stacks_has_several_profiles_that_are_told_apart_by_their_times() {
+    let sample = |stack| made::sample("a", "faults", stack, (1, 1, "sample"));
+    let rows = Rows { samples: (0..40_000).map(sample).collect(), ..Rows::default() };
+    let start = nanoseconds(made::START.0).cast_unsigned();
+    let after = |ms: u64| start + ms * 1_000_000;
+    let whole = profiles(&otlp_requests(&rows, usize::MAX));
+    assert_eq!(whole, [(16_000, start), (16_000, after(1)), (8000, after(2))]);
+    // Also those of several requests.
+    let requests = otlp_requests(&rows, 60_000);
+    let times: BTreeSet<u64> = profiles(&requests).into_iter().map(|(_, time)| time).collect();
+    assert!(requests.len() > 2 && times.len() == profiles(&requests).len(), "{times:?}");
+    assert_eq!(times.last(), Some(&after(times.len() as u64 - 1)));
+}
+
 proptest! {
     #[test]
     fn splitting_loses_and_repeats_nothing(

@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
 
 use flate2::read::GzDecoder;
@@ -38,7 +38,7 @@ fn types(profile: &PprofMessage) -> Vec<(&str, &str)> {
 
 #[test]
 fn an_event_of_a_service_is_a_profile_with_labels_as_columns_are_called() {
-    let profiles = pprof_profiles(&made::rows());
+    let profiles = pprof_profiles(&made::rows(), PprofLimits::PYROSCOPE);
     let services: Vec<&str> = profiles.iter().map(|profile| &*profile.service).collect();
     assert_eq!(services, ["checkout", "checkout", "checkout", "redis"]);
     let labels = |pairs: &[(&'static str, &str)]| -> Vec<(&'static str, String)> {
@@ -53,7 +53,8 @@ fn an_event_of_a_service_is_a_profile_with_labels_as_columns_are_called() {
 
 #[test]
 fn values_are_the_number_of_samples_and_what_they_stand_for() {
-    let profiles: Vec<PprofMessage> = pprof_profiles(&made::rows()).iter().map(decoded).collect();
+    let profiles: Vec<PprofMessage> =
+        pprof_profiles(&made::rows(), PprofLimits::PYROSCOPE).iter().map(decoded).collect();
     let clock = [("cpu_clock_samples", "count"), ("cpu_clock", "nanoseconds")];
     assert_eq!(types(&profiles[0]), clock);
     assert_eq!(types(&profiles[1]), [("cycles_samples", "count"), ("cycles", "count")]);
@@ -73,7 +74,7 @@ fn values_are_the_number_of_samples_and_what_they_stand_for() {
 
 #[test]
 fn a_profile_has_the_period_of_its_event_and_the_time_that_was_recorded() {
-    let profiles = pprof_profiles(&made::rows());
+    let profiles = pprof_profiles(&made::rows(), PprofLimits::PYROSCOPE);
     let profile = decoded(&profiles[3]);
     assert_eq!(text(&profile, profile.sample_type[0].r#type), "cpu_clock_samples");
     assert_eq!(profile.period, 1_000_000);
@@ -86,7 +87,8 @@ fn a_profile_has_the_period_of_its_event_and_the_time_that_was_recorded() {
 fn bins_are_profiles_and_what_is_not_known_has_no_location() {
     let one = made::sample("a", "faults", 99, (4, 4, "sample"));
     let next = SampleRow { start: Timestamp(one.start.0 + one.bin_us), ..one.clone() };
-    let profiles = pprof_profiles(&Rows { samples: vec![next, one], ..Rows::default() });
+    let rows = Rows { samples: vec![next, one], ..Rows::default() };
+    let profiles = pprof_profiles(&rows, PprofLimits::PYROSCOPE);
     assert_eq!((profiles.len(), profiles[0].start), (2, made::START));
     let profile = decoded(&profiles[0]);
     assert_eq!(profile.sample, [PprofSample { location_id: Vec::new(), value: vec![4] }]);
@@ -96,7 +98,67 @@ fn bins_are_profiles_and_what_is_not_known_has_no_location() {
 /// Service, type of values, and the stack without names that are not known: the sum of values.
 type Sums = BTreeMap<(String, String, String), i64>;
 
+fn sums(profiles: &[PprofProfile]) -> Sums {
+    let mut found = Sums::new();
+    for profile in profiles {
+        let message = decoded(profile);
+        for sample in &message.sample {
+            let stack = functions(&message, sample).join(" ");
+            for ((kind, _), value) in std::iter::zip(types(&message), &sample.value) {
+                let key = (profile.service.clone(), kind.to_owned(), stack.clone());
+                *found.entry(key).or_default() += value;
+            }
+        }
+    }
+    found
+}
+
+/// A sample of each of these stacks, of one event and bin.
+fn of_stacks(number: i64) -> Rows {
+    let sample = |stack| made::sample("a", "off-cpu:blocked", stack, (1, 1, "us"));
+    Rows { samples: (0..number).map(sample).collect(), ..Rows::default() }
+}
+
+#[test]
+fn pyroscope_takes_16000_samples_and_no_hyphen_in_a_type() {
+    let one = pprof_profiles(&of_stacks(16_000), PprofLimits::PYROSCOPE);
+    assert_eq!((one.len(), one[0].start), (1, made::START));
+    let two = pprof_profiles(&of_stacks(16_001), PprofLimits::PYROSCOPE);
+    let lengths: Vec<usize> = two.iter().map(|part| decoded(part).sample.len()).collect();
+    assert_eq!(lengths, [8001, 8000]);
+    // Of profiles of a series with the same time Pyroscope shows one.
+    assert_eq!([two[0].start, two[1].start], [made::START, Timestamp(made::START.0 + 1000)]);
+    assert_eq!(decoded(&two[1]).time_nanos, (made::START.0 + 1000) * 1000);
+    let profile = decoded(&one[0]);
+    assert!(types(&profile).iter().all(|(name, _)| !name.contains('-')), "{:?}", types(&profile));
+}
+
+/// Service, event and time of a profile, which has to be the only one of them.
+fn series(profile: &PprofProfile) -> (String, String, Timestamp) {
+    let kind = types(&decoded(profile))[0].0.to_owned();
+    (profile.service.clone(), kind, profile.start)
+}
+
 proptest! {
+    #[test]
+    fn a_profile_is_within_the_limits_whatever_they_are(
+        rows in made::any_rows(),
+        samples in 0..8_usize,
+        bytes in 0..600_usize,
+    ) {
+        let profiles = pprof_profiles(&rows, PprofLimits { samples, bytes });
+        let whole = pprof_profiles(&rows, PprofLimits { samples: usize::MAX, bytes: usize::MAX });
+        prop_assert_eq!(sums(&profiles), sums(&whole));
+        for profile in &profiles {
+            let message = decoded(profile);
+            let number = message.sample.len();
+            prop_assert!(number <= samples.max(1));
+            prop_assert!(number == 1 || message.encoded_len() <= bytes);
+        }
+        let distinct: BTreeSet<_> = profiles.iter().map(series).collect();
+        prop_assert_eq!(distinct.len(), profiles.len());
+    }
+
     #[test]
     fn profiles_have_the_sums_of_the_rows(rows in made::any_rows()) {
         let mut expected = Sums::new();
@@ -113,17 +175,7 @@ proptest! {
                 *expected.entry(key(event)).or_default() += row.weight * 1000;
             }
         }
-        let mut found = Sums::new();
-        for profile in pprof_profiles(&rows) {
-            let message = decoded(&profile);
-            for sample in &message.sample {
-                let stack = functions(&message, sample).join(" ");
-                for ((kind, _), value) in std::iter::zip(types(&message), &sample.value) {
-                    let key = (profile.service.clone(), kind.to_owned(), stack.clone());
-                    *found.entry(key).or_default() += value;
-                }
-            }
-        }
-        prop_assert_eq!(found, expected);
+        let profiles = pprof_profiles(&rows, PprofLimits::PYROSCOPE);
+        prop_assert_eq!(sums(&profiles), expected);
     }
 }

@@ -39,7 +39,7 @@ pub(super) fn refusal(body: &[u8], is_protobuf: bool) -> String {
 }
 
 /// A line of text: what others send may have anything in it.
-fn readable(text: &str) -> String {
+pub(super) fn readable(text: &str) -> String {
     let words: Vec<&str> =
         text.split(|letter: char| letter.is_whitespace() || letter.is_control()).collect();
     let words = words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");

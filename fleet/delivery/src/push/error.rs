@@ -1,10 +1,13 @@
 //! Why profiles were not pushed.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::error::Error;
 
+use pmuscope_dataset::SampleRow;
 use reqwest::Url;
 
-use super::Pushed;
+use super::answer::readable;
 
 /// An endpoint that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -25,16 +28,57 @@ pub enum EndpointError {
     Client(String),
 }
 
-/// A request that failed.
+/// Samples that a receiver did not take, for one cause.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("cannot push profiles to {url}: {cause}")]
-pub struct PushError {
+#[error("cannot push profiles of {} to {url}: {cause}", in_words(.services))]
+pub struct PushFailure {
     /// The endpoint, without credentials.
     pub url: String,
     /// Why.
     pub cause: PushCause,
-    /// What the receiver took before.
-    pub pushed: Box<Pushed>,
+    /// Samples by service.
+    pub services: BTreeMap<String, u64>,
+}
+
+impl PushFailure {
+    pub(super) fn new(url: &str, cause: &PushCause) -> Self {
+        let (url, cause) = (url.to_owned(), cause.clone());
+        Self { url, cause, services: BTreeMap::new() }
+    }
+
+    pub(super) fn add(&mut self, samples: &[&SampleRow]) {
+        for row in samples {
+            let sum = self.services.entry(row.service.to_string()).or_default();
+            *sum += row.samples.max(0).cast_unsigned();
+        }
+    }
+
+    /// Samples of all its services.
+    #[must_use]
+    pub fn samples(&self) -> u64 {
+        self.services.values().sum()
+    }
+}
+
+/// Services that a message names.
+const NAMED: usize = 5;
+
+/// The services with most samples, and how many more there are.
+fn in_words(services: &BTreeMap<String, u64>) -> String {
+    let counted = |samples: u64| match samples {
+        1 => "1 sample".to_owned(),
+        _ => format!("{samples} samples"),
+    };
+    let mut all: Vec<(&String, u64)> =
+        services.iter().map(|(name, &samples)| (name, samples)).collect();
+    all.sort_by_key(|&(name, samples)| (Reverse(samples), name));
+    let (named, others) = all.split_at(all.len().min(NAMED));
+    let named =
+        named.iter().map(|&(name, samples)| format!("{} ({})", readable(name), counted(samples)));
+    let samples = others.iter().map(|(_, samples)| samples).sum();
+    let others =
+        (!others.is_empty()).then(|| format!("{} more ({})", others.len(), counted(samples)));
+    named.chain(others).collect::<Vec<_>>().join(", ")
 }
 
 /// Why a request failed.
@@ -44,7 +88,7 @@ pub enum PushCause {
     /// There is no connection.
     #[error("{0}. Try: check that the receiver runs, and its address")]
     Connection(String),
-    /// The receiver is too slow: more than 2 s for a connection, 10 s for an answer, or 30 s for all requests of a bin.
+    /// The receiver is too slow: more than 2 s for a connection, 10 s for an answer, or 30 s for all requests.
     #[error("no answer in time. Try: a receiver that is nearer, or check its load")]
     Time,
     /// The connection broke.
@@ -58,9 +102,22 @@ pub enum PushCause {
         /// What the receiver says, without line breaks; may be empty.
         message: String,
     },
+    /// More than ten other causes.
+    #[error("of other answers. Try: the log of the receiver")]
+    Other,
 }
 
 impl PushCause {
+    /// Whether the receiver said something.
+    pub(super) fn is_answer(&self) -> bool {
+        matches!(self, Self::Refused { .. })
+    }
+
+    /// Whether a part of what was sent may be taken: the request was refused for what is in it.
+    pub(super) fn is_of_contents(&self) -> bool {
+        matches!(self, Self::Refused { status: 400 | 413 | 422, .. })
+    }
+
     pub(super) fn of(error: &reqwest::Error) -> Self {
         if error.is_timeout() {
             Self::Time
@@ -80,6 +137,7 @@ fn advice(status: u16) -> &'static str {
             "check the path, and that the receiver takes profiles (the collector with \
              --feature-gates=service.profilesSupport)"
         }
+        413 => "a higher limit of the receiver for the size of a request",
         429 | 503 => "a higher limit of the receiver, or fewer hosts that push to it",
         _ => "the log of the receiver",
     }

@@ -1,5 +1,8 @@
+use super::outgoing::name;
 use super::*;
 use crate::made;
+use crate::otlp::OTLP_PATH;
+use crate::pprof::{PprofLimits, pprof_profiles};
 
 #[test]
 fn paths_are_added_to_that_of_the_endpoint() {
@@ -28,7 +31,7 @@ fn an_endpoint_is_a_url_of_http_and_credentials_are_never_shown() {
 
 #[test]
 fn names_have_no_letters_that_end_them() {
-    let mut profile = pprof_profiles(&made::rows()).swap_remove(0);
+    let mut profile = pprof_profiles(&made::rows(), PprofLimits::PYROSCOPE).swap_remove(0);
     assert_eq!(name(&profile), "checkout{host=web-1,version=1.3,container=8f3a,pod=0d9f-11}");
     profile.service = "(sd-pam) {x}".to_owned();
     profile.labels = vec![("version", "1,2}".to_owned())];

@@ -6,4 +6,5 @@ mod measured;
 mod questions;
 mod runs;
 mod scan;
+mod sql;
 mod windows;
