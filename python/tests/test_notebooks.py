@@ -16,7 +16,7 @@ class Notebooks(unittest.TestCase):
         from nbclient import NotebookClient
 
         paths = sorted(NOTEBOOKS.glob("*.ipynb"))
-        self.assertEqual(len(paths), 3)
+        self.assertEqual(len(paths), 4)
         for path in paths:
             with self.subTest(notebook=path.name):
                 notebook = nbformat.read(path, as_version=4)

@@ -21,6 +21,9 @@ use crate::profile::{EventProfile, FunctionShare, Profile};
 /// Largest adjusted p-value of rows that differ.
 pub const DIFFERS_BELOW: f64 = 0.05;
 
+/// The largest rows of a recording that need an interval of their own to be compared: all that can matter.
+pub const INTERVALS: usize = 2000;
+
 /// What a total is counted in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TotalUnit {

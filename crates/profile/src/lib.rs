@@ -57,7 +57,9 @@ pub use count::chains::{ChainEntry, callchain, each_chain_entry};
 pub use count::collect::Collected;
 pub use count::group::{Counting, GroupBy, TasksBy};
 pub use count::unwinding::{CutReason, CutStacks, ModuleRules, StackSummary, Unwinding};
-pub use filter::{Facts, Filter, Targets, is_named};
+pub use filter::{
+    Facts, Filter, FilterError, FilterRequest, Targets, Times, cpu_nodes, is_named, sample_times,
+};
 pub use live::{Interval, Live};
 pub use locator::{Locator, SampleThread};
 pub use names::naming::{Names, Resolve};

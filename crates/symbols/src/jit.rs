@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use crate::code_origin::is_older;
 use crate::demangle::Demangler;
@@ -14,6 +15,7 @@ use crate::locate::below;
 use crate::namespaces::{self, ProcessRoot};
 use crate::perf_map::open_no_link;
 use crate::symbol::InternedNames;
+use crate::unwind::Trampolines;
 use crate::{CodeOrigin, PerfMap, Sources, State, Symbol, kept};
 
 /// Folders of dumps in `~/.debug/jit` that are looked into; agents of perf(1) make one per run.
@@ -68,13 +70,8 @@ pub(crate) fn of_process(
         if symbols.iter().all(Option::is_some) {
             break;
         }
-        let is_copy = matches!(file, CodeFile::Kept(..));
-        let read = file.with(move |file| {
-            if !is_copy && is_older(&file.metadata()?, started) {
-                return Ok(None);
-            }
-            PerfMap::of_file(file, &mut InternedNames::default()).map(Some)
-        });
+        let read =
+            read_map(&file, started, |file| PerfMap::of_file(file, &mut InternedNames::default()));
         match read {
             Ok(Some(map)) => {
                 read_any = true;
@@ -91,6 +88,29 @@ pub(crate) fn of_process(
         (false, None, Some(stale)) => Err(State::StalePerfMap(stale)),
         (false, None, None) => Err(State::NoPerfMap),
     }
+}
+
+/// The trampolines of a process of CPython.
+pub(crate) fn trampolines(sources: &Sources, process: CodeProcess<'_>) -> Trampolines {
+    let started = CodeOrigin::start_of(process.origin, process.pid);
+    let read = |file: CodeFile| read_map(&file, started, Trampolines::of_map).ok()?;
+    let found = maps(sources, process).into_iter().filter_map(read);
+    found.into_iter().find(|found| !found.is_empty()).unwrap_or_default()
+}
+
+/// What `read` makes of a perf map; `None` if an earlier process of the same id wrote it.
+fn read_map<T: Send + 'static>(
+    file: &CodeFile,
+    started: Option<SystemTime>,
+    read: impl FnOnce(File) -> io::Result<T> + Send + 'static,
+) -> io::Result<Option<T>> {
+    let is_copy = matches!(file, CodeFile::Kept(..));
+    file.with(move |file| {
+        if !is_copy && is_older(&file.metadata()?, started) {
+            return Ok(None);
+        }
+        read(file).map(Some)
+    })
 }
 
 impl CodeFile {
@@ -203,7 +223,7 @@ fn dumps(sources: &Sources, process: CodeProcess<'_>) -> Vec<CodeFile> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::{Duration, SystemTime};
+    use std::time::Duration;
 
     /// No process has this number.
     fn process(told: &[PathBuf]) -> CodeProcess<'_> {

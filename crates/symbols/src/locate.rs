@@ -84,6 +84,10 @@ impl<'a> Locator<'a> {
         Self { sources, namespaces: OnceLock::new(), foreign: ForeignFiles::default(), perf_cache }
     }
 
+    pub(crate) fn sources(&self) -> &'a Sources {
+        self.sources
+    }
+
     /// The file that ran.
     pub(crate) fn file(&self, file: ModuleFile<'_>) -> Result<Image, State> {
         let ModuleFile { path, build_id: id, .. } = file;

@@ -43,19 +43,12 @@ impl PerfMap {
 
     /// The map in an open file.
     pub(crate) fn of_file(file: File, names: &mut InternedNames) -> std::io::Result<Self> {
-        let mut reader = BufReader::new(file.take(LARGEST));
         let mut map = Self::default();
-        let mut line = Vec::new();
-        loop {
-            line.clear();
-            if reader.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line)? == 0 {
-                return Ok(map);
-            }
-            if let Some((start, size, name)) = parse(&line) {
-                // A function without a size has at least its first byte.
-                map.functions.insert(start, start.saturating_add(size.max(1)), names.intern(&name));
-            }
-        }
+        each_function(file, |start, size, name| {
+            // A function without a size has at least its first byte.
+            map.functions.insert(start, start.saturating_add(size.max(1)), names.intern(name));
+        })?;
+        Ok(map)
     }
 
     /// Name of the function at `address`.
@@ -74,6 +67,24 @@ impl PerfMap {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.functions.is_empty()
+    }
+}
+
+/// Hands out start, size and name of the functions in a map, in its order.
+pub(crate) fn each_function(
+    file: File,
+    mut take: impl FnMut(u64, u64, &str),
+) -> std::io::Result<()> {
+    let mut reader = BufReader::new(file.take(LARGEST));
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        if reader.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line)? == 0 {
+            return Ok(());
+        }
+        if let Some((start, size, name)) = parse(&line) {
+            take(start, size, &name);
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use arrow_array::cast::AsArray as _;
 use arrow_array::types::{Float64Type, Int32Type, Int64Type, UInt32Type, UInt64Type};
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::DataType;
+use pmuscope_tables::text_of;
 use pyo3::IntoPyObjectExt as _;
 use pyo3::prelude::*;
 
@@ -28,7 +29,7 @@ pub(crate) fn cell<'py>(
             let items: PyResult<Vec<_>> = (0..items.len()).map(|at| cell(py, &items, at)).collect();
             items?.into_bound_py_any(py)
         }
-        _ => word(column, row).into_bound_py_any(py),
+        _ => text_of(column, row).into_bound_py_any(py),
     }
 }
 
@@ -49,15 +50,8 @@ pub(crate) fn text(column: &ArrayRef, row: usize) -> String {
             let items: Vec<String> = (0..items.len()).map(|at| text(&items, at)).collect();
             items.join(";")
         }
-        _ => escaped(word(column, row).unwrap_or("-")),
+        _ => escaped(text_of(column, row).unwrap_or("-")),
     }
-}
-
-/// A text of a dictionary.
-fn word(column: &ArrayRef, row: usize) -> Option<&str> {
-    let dictionary = column.as_dictionary_opt::<Int32Type>()?;
-    let values = dictionary.values().as_string_opt::<i32>()?;
-    Some(values.value(dictionary.key(row)?))
 }
 
 /// Names come from recordings: what would move a terminal's cursor shows as an escape.

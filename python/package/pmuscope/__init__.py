@@ -3,8 +3,14 @@
     import pmuscope
 
     profile = pmuscope.read("perf.data")     # of pmuscope record or perf record
-    profile.functions().to_pandas()          # or polars.DataFrame(...), pyarrow.table(...), DuckDB
+    functions = profile.functions()          # a table: shares with 95% CIs
+    functions.head(10)
+    functions.filter(comm="python3")
+    functions.groupby("module").sum()
+    functions.to_pandas()                    # or polars.DataFrame(...), pyarrow.table(...), DuckDB
+    profile.functions(time="10%-40%")        # of a part of the samples
     profile.samples                          # every sample
+    pmuscope.diff("before.data", "after.data")
     pmuscope.runs("before.json", "after.json")
     pmuscope.compare("before.json", "after.json")
 
@@ -16,7 +22,8 @@ Tables implement the Arrow PyCapsule interface; none of the packages above is re
 around parts of a program. What was not measured is null.
 """
 
-from ._native import Error, Profile, Table, __version__, compare, read, runs
+from . import errors
+from ._native import Error, Profile, Table, __version__, compare, diff, read, runs
 from ._record import Recording, record
 
 __all__ = [
@@ -26,6 +33,8 @@ __all__ = [
     "Table",
     "__version__",
     "compare",
+    "diff",
+    "errors",
     "read",
     "record",
     "runs",

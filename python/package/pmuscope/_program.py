@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import importlib.metadata
 import os
 import shutil
 
-from ._native import Error
+from .errors import MissingFileError
 
 
 def find() -> str:
@@ -25,5 +26,7 @@ def find() -> str:
                 return path
     found = shutil.which("pmuscope")
     if found is None:
-        raise Error("cannot find the program pmuscope. Try: pip install --force-reinstall pmuscope")
+        raise MissingFileError(
+            errno.ENOENT, "cannot find the program pmuscope. Try: pip install --force-reinstall pmuscope", "pmuscope"
+        )
     return found

@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import platform
 import select
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import threading
+import warnings
 import weakref
 from types import TracebackType
 from typing import Sequence
 
 from . import _program
-from ._native import Error, Profile, read
+from ._native import Profile, read
+from .errors import ArgumentError, FilePermissionError, MissingFileError, RecorderError, StateError
 
 # Seconds until the recorder has opened its events, and until it has written its file.
 _START_S = 60.0
 _STOP_S = 600.0
+# Unwound by tables, as Python is mostly built without frame pointers. A call of a Python function takes some 500 bytes of the copy.
+_CALL_GRAPH = "dwarf,32768"
+# Status of the program for bad arguments, and for what this machine or these rights do not allow.
+_BAD_ARGUMENTS, _NOT_POSSIBLE = 2, 3
+# Status of the program where something is missing of what was recorded: samples were lost.
+_INCOMPLETE = 1
 
 
 class Recording:
@@ -28,7 +39,7 @@ class Recording:
     what the recorder said. `profile` is there after the `with` block.
     """
 
-    def __init__(self, path: str | os.PathLike[str] | None, flags: Sequence[str], python: bool) -> None:
+    def __init__(self, path: str | os.PathLike[str] | None, flags: Sequence[str], python: bool, call_graph: str) -> None:
         if path is None:
             folder = tempfile.mkdtemp(prefix="pmuscope-")
             weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
@@ -37,6 +48,7 @@ class Recording:
         self.messages = ""
         self._flags = list(flags)
         self._python = python
+        self._call_graph = call_graph
         self._process: subprocess.Popen[bytes] | None = None
         self._profile: Profile | None = None
         self._ended = False
@@ -46,14 +58,14 @@ class Recording:
     def profile(self) -> Profile:
         """What was recorded. Raises Error while the recording runs."""
         if not self._ended:
-            raise Error("the recording is not finished. Try: recording.profile after the with block")
+            raise StateError("the recording is not finished. Try: recording.profile after the with block")
         if self._profile is None:
             self._profile = read(self.path)
         return self._profile
 
     def __enter__(self) -> Recording:
         if self._process is not None or self._ended:
-            raise Error("a recording is made once. Try: another pmuscope.record()")
+            raise StateError("a recording is made once. Try: another pmuscope.record()")
         program = _program.find()
         commands, self._commands = os.pipe()
         self._answers, answers = os.pipe()
@@ -67,7 +79,7 @@ class Recording:
         except OSError as error:
             os.close(self._commands)
             os.close(self._answers)
-            raise Error(f"cannot start {program}: {error.strerror}") from error
+            raise RecorderError(f"cannot start {program}: {error.strerror}") from error
         finally:
             os.close(commands)
             os.close(answers)
@@ -101,8 +113,11 @@ class Recording:
             pass  # It has ended; its status says why.
         status = self._end()
         self._ended = True
-        if status != 0 and kind is None:
-            raise Error(self._failure(status))
+        if status == _INCOMPLETE and os.path.exists(self.path):
+            warned = [line.removeprefix("warning: ") for line in self.messages.splitlines() if line.startswith("warning: ")]
+            warnings.warn("\n".join(warned) or "the recording is incomplete", RuntimeWarning, stacklevel=2)
+        elif status != 0 and kind is None:
+            raise self._failure(status)
 
     def _listen(self) -> None:
         output = self._process.stdout
@@ -116,10 +131,10 @@ class Recording:
         while b"\n" not in answer:
             ready, _, _ = select.select([self._answers], [], [], _START_S)
             if not ready:
-                raise Error(f"pmuscope record did not start within {_START_S:.0f} s. Try: pmuscope doctor")
+                raise RecorderError(f"pmuscope record did not start within {_START_S:.0f} s. Try: pmuscope doctor")
             piece = os.read(self._answers, 256)
             if not piece:
-                raise Error(self._failure(self._end()))
+                raise self._failure(self._end())
             answer += piece
 
     def _end(self, kill: bool = False) -> int:
@@ -140,23 +155,48 @@ class Recording:
         self.messages = b"".join(self._said).decode(errors="replace")
         return status
 
-    def _failure(self, status: int) -> str:
+    def _failure(self, status: int) -> Exception:
         errors = [line for line in self.messages.splitlines() if line.startswith("error: ")]
         text = "\n".join(line.removeprefix("error: ") for line in errors) or self.messages.strip()
-        return text or f"pmuscope record ended with status {status}"
+        text = text or f"pmuscope record ended with status {status}"
+        if status == _BAD_ARGUMENTS:
+            return ArgumentError(text)
+        if status == _NOT_POSSIBLE and "permission" in text.lower():
+            return FilePermissionError(errno.EACCES, text, self.path)
+        return RecorderError(text)
 
     def _name_python_functions(self) -> None:
         """Since 3.12 Python can give each of its functions code that profilers see."""
-        if not self._python or not hasattr(sys, "activate_stack_trampoline"):
+        if not self._python:
+            return
+        version = f"{platform.python_implementation()} {sys.version_info.major}.{sys.version_info.minor}"
+        if not hasattr(sys, "activate_stack_trampoline"):
+            _warn(f"no names of Python functions: {version} does not support perf trampolines. Try: CPython 3.12 or later")
             return
         if not sys.is_stack_trampoline_active():
             try:
                 sys.activate_stack_trampoline("perf")
-            except (RuntimeError, ValueError):
-                return  # Built without it, or not for this CPU.
+            except (RuntimeError, ValueError) as error:
+                _warn(f"no names of Python functions: {version}: {error}. Try: CPython 3.12 or later of x86-64 or aarch64")
+                return
             # CPython 3.14.10 and 3.15.2 crash at their end once it was activated three times, and cannot activate it
             # more than eight times: there it stays active.
             self._trampoline = sys.version_info < (3, 14)
+        if self._call_graph.startswith("fp") and not _has_frame_pointers():
+            _warn(
+                f"Python functions have no callers: this {version} was built without frame pointers. "
+                'Try: call_graph="dwarf"'
+            )
+
+
+def _warn(message: str) -> None:
+    # Three calls above: the line of the with statement.
+    warnings.warn(f"{message}. python=False turns this warning off", RuntimeWarning, stacklevel=4)
+
+
+def _has_frame_pointers() -> bool:
+    flags = " ".join(str(sysconfig.get_config_var(name)) for name in ("PY_CORE_CFLAGS", "CFLAGS"))
+    return "-fno-omit-frame-pointer" in flags
 
 
 def record(
@@ -165,27 +205,49 @@ def record(
     events: str | Sequence[str] | None = None,
     frequency: int | None = None,
     period: int | None = None,
-    call_graph: str | None = None,
+    call_graph: str | None = _CALL_GRAPH,
     python: bool = True,
     args: Sequence[str] = (),
 ) -> Recording:
     """Records this process, all of its threads and what it starts, for the time of a `with` block.
 
-        with pmuscope.record(frequency=5000, call_graph="fp") as recording:
+        with pmuscope.record() as recording:
             work()
         recording.profile.functions()
 
     `events` are those of `-e`, `frequency` samples per second and thread that runs (`-F`), `period` events per sample
-    (`-c`), `call_graph` as `--call-graph`, `args` further flags of `pmuscope record`. From Python 3.12 on, functions of Python
-    have their names in call stacks where Python was built with frame pointers; `python=False` leaves that off. Raises Error.
+    (`-c`), `call_graph` as `--call-graph` ("no" or None: without callers), `args` further flags of `pmuscope record`.
+
+    On CPython 3.12 and later, functions of Python have names in call stacks, as in `py::work:/home/me/program.py`;
+    `python=False` leaves that off. Warns (RuntimeWarning) if this Python cannot do that. Raises Error.
     """
+    if path is not None:
+        folder = os.path.dirname(os.fspath(path)) or "."
+        if not os.path.isdir(folder):
+            message = f"cannot create {os.fspath(path)}: there is no folder {folder}"
+            raise MissingFileError(errno.ENOENT, message, os.fspath(path))
     flags: list[str] = []
     if events is not None:
         flags += ["-e", events if isinstance(events, str) else ",".join(events)]
     if frequency is not None:
-        flags += ["-F", str(frequency)]
+        flags += ["-F", _number("frequency", frequency)]
     if period is not None:
-        flags += ["-c", str(period)]
-    if call_graph is not None:
+        flags += ["-c", _number("period", period)]
+    if call_graph is not None and not isinstance(call_graph, str):
+        raise TypeError(f'call_graph is a text such as "dwarf", "fp" or "no", and not {call_graph!r}')
+    if isinstance(args, str):
+        raise TypeError(f"args is a list of flags. Try: args={args.split()!r}")
+    own = [flag for flag in args if flag == "-g" or flag.startswith("--call-graph")]
+    call_graph = "no" if call_graph is None else call_graph
+    if not own and call_graph != "no":
         flags += [f"--call-graph={call_graph}"]
-    return Recording(path, [*flags, *args], python)
+    if not own and call_graph.startswith("dwarf"):
+        # Copies of stacks are megabytes a second, of which zstd leaves some percent.
+        flags += ["-z"]
+    return Recording(path, [*flags, *args], python, "" if own else call_graph)
+
+
+def _number(name: str, value: object) -> str:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name} is a whole number, and not {value!r}. Try: {name}=1000")
+    return str(value)

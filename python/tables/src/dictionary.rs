@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arrow_array::builder::Int32Builder;
+use arrow_array::cast::AsArray as _;
 use arrow_array::types::Int32Type;
 use arrow_array::{ArrayRef, DictionaryArray, Int32Array, StringArray};
 use arrow_schema::{ArrowError, DataType};
@@ -41,6 +42,14 @@ impl Dictionary {
 /// A column of numbers of `values`.
 pub(crate) fn column(keys: Int32Array, values: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     Ok(Arc::new(DictionaryArray::<Int32Type>::try_new(keys, Arc::clone(values))?))
+}
+
+/// The text in a row of a column of texts; `None` of other columns, and where it is missing.
+#[must_use]
+pub fn text_of(column: &ArrayRef, row: usize) -> Option<&str> {
+    let dictionary = column.as_dictionary_opt::<Int32Type>()?;
+    let values = dictionary.values().as_string_opt::<i32>()?;
+    Some(values.value(dictionary.key(row)?))
 }
 
 /// A column of texts.

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pmuscope_perfdata::reader::RecordingFile;
+use pmuscope_profile::diff::INTERVALS;
 use pmuscope_profile::{
-    Collected, Counting, Detail, EventProfile, GroupBy, Options, Profile, Unwinding,
-    available_threads,
+    Collected, Counting, Detail, EventProfile, FileState, FilterRequest, GroupBy, Intervals,
+    Options, Profile, Unwinding, available_threads, waits,
 };
 use pmuscope_symbols::{Bundle, Options as SymbolOptions, Sources, Symbolizer, user_cache};
 
@@ -16,7 +17,7 @@ use crate::table::ArrowTable;
 use crate::{functions, losses, samples, stacks};
 
 /// How a recording is read.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ReadOptions {
     /// Functions that were inlined are functions; else they count as part of the function that holds their code.
     pub inlined: bool,
@@ -24,20 +25,33 @@ pub struct ReadOptions {
     pub lines: bool,
     /// Folder below which files are looked for first.
     pub symfs: Option<PathBuf>,
+    /// Which samples count.
+    pub filter: FilterRequest,
 }
 
 impl Default for ReadOptions {
     fn default() -> Self {
-        Self { inlined: true, lines: true, symfs: None }
+        Self { inlined: true, lines: true, symfs: None, filter: FilterRequest::default() }
     }
 }
 
 /// A recording.
 #[derive(Debug)]
 pub struct OpenRecording {
-    file: RecordingFile,
+    file: Arc<RecordingFile>,
     options: ReadOptions,
     found: Mutex<ReadSoFar>,
+}
+
+/// What is read.
+#[derive(Debug, Clone, Copy)]
+struct LoadRequest {
+    apart: GroupBy,
+    options: Options,
+    /// Samples one by one, too.
+    with_samples: bool,
+    /// Events that only views of waits show.
+    with_waits: bool,
 }
 
 /// What was read already.
@@ -55,10 +69,40 @@ impl OpenRecording {
     /// # Errors
     /// It is not there, or is no recording.
     pub fn open(path: &Path, options: ReadOptions) -> Result<Self, TableError> {
-        let file = RecordingFile::open(path)?;
-        // What is no recording is refused now.
-        file.reader()?;
+        if let Some(folder) = options.symfs.as_ref().filter(|folder| !folder.is_dir()) {
+            return Err(TableError::NoSymfs(folder.clone()));
+        }
+        let file = Arc::new(RecordingFile::open(path)?);
+        // What is no recording, or has not what a filter asks for, is refused now.
+        let reader = file.reader()?;
+        options.filter.filter(&file, reader.events(), reader.metadata())?;
         Ok(Self { file, options, found: Mutex::default() })
+    }
+
+    /// The same recording with fewer samples. It is read anew when a table is asked for.
+    ///
+    /// # Errors
+    /// Both filters ask for the same thing, or the recording does not have what the filter asks for.
+    pub fn narrowed(&self, more: &FilterRequest) -> Result<Self, TableError> {
+        let filter = self.options.filter.and(more).map_err(TableError::FilteredTwice)?;
+        let reader = self.file.reader()?;
+        filter.filter(&self.file, reader.events(), reader.metadata())?;
+        let options = ReadOptions { filter, ..self.options.clone() };
+        Ok(Self { file: Arc::clone(&self.file), options, found: Mutex::default() })
+    }
+
+    /// What filters were given, as flags and their values.
+    #[must_use]
+    pub fn asked(&self) -> Vec<(&'static str, String)> {
+        self.options.filter.asked()
+    }
+
+    /// How the file ends: one that is still written to is not closed.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn state(&self) -> Result<FileState, TableError> {
+        Ok(self.file.reader()?.state())
     }
 
     /// Path of the recording.
@@ -103,7 +147,7 @@ impl OpenRecording {
             None => self.load(true)?,
         };
         let samples = counted.samples.take().unwrap_or_default();
-        let table = samples::table(&counted, &samples)?;
+        let table = samples::table(&counted, &samples, self.options.filter.is_by_name())?;
         if is_first {
             found.functions.clear();
             found.profile = Some(Arc::new(counted));
@@ -182,7 +226,9 @@ impl OpenRecording {
     ) -> Result<Vec<&'p EventProfile>, TableError> {
         let events = profile.events.iter();
         let Some(name) = name else { return Ok(events.collect()) };
-        let wanted: Vec<&EventProfile> = events.filter(|event| event.name == name).collect();
+        let base = |event: &EventProfile| event.name.rsplit_once(':').map(|(base, _)| base == name);
+        let is_one = |event: &&EventProfile| event.name == name || base(event).unwrap_or(false);
+        let wanted: Vec<&EventProfile> = events.filter(is_one).collect();
         if wanted.is_empty() {
             return Err(TableError::NoSuchEvent {
                 file: self.path().display().to_string(),
@@ -201,15 +247,36 @@ impl OpenRecording {
 
     /// Reads the recording; also its samples one by one.
     fn load(&self, with_samples: bool) -> Result<Profile, TableError> {
+        let detail = if self.options.lines { Detail::Line } else { Detail::Function };
+        // Functions are made of the counts when somebody asks for them.
+        let options = Options { detail, ..Options::COUNTS };
+        let apart = GroupBy { chains: true, ..GroupBy::default() };
+        self.read(LoadRequest { apart, options, with_samples, with_waits: true })
+    }
+
+    /// Functions with what comparisons take.
+    pub(crate) fn functions_to_compare(&self) -> Result<Profile, TableError> {
+        let options = Options { intervals: Intervals::Largest(INTERVALS), ..Options::default() };
+        let chains = !self.options.filter.focus.is_empty();
+        let apart = GroupBy { chains, ..GroupBy::default() };
+        self.read(LoadRequest { apart, options, with_samples: false, with_waits: false })
+    }
+
+    fn read(&self, wanted: LoadRequest) -> Result<Profile, TableError> {
         let mut reader = self.file.reader()?;
         let mut symbolizer = self.symbolizer();
         let running = symbolizer.running_kernel();
-        let counting = Counting::from(GroupBy { chains: true, ..GroupBy::default() });
+        let mut filter =
+            self.options.filter.filter(&self.file, reader.events(), reader.metadata())?;
+        if !wanted.with_waits {
+            waits::leave_out(&mut filter, &reader);
+        }
+        let counting = Counting { apart: wanted.apart, filter, code_by_time: true };
         let collected = {
             let unwinder = symbolizer.unwinder();
             let unwinding = Some(Unwinding { unwinder: &unwinder, running: &running });
             let threads = available_threads();
-            if with_samples {
+            if wanted.with_samples {
                 Collected::read_samples(&mut reader, counting, threads, unwinding)?
             } else {
                 Collected::read(&mut reader, counting, threads, unwinding)?
@@ -218,10 +285,7 @@ impl OpenRecording {
         for (pid, dump) in collected.jit_dumps() {
             symbolizer.add_jit_dump(*pid, dump.clone());
         }
-        let detail = if self.options.lines { Detail::Line } else { Detail::Function };
-        // Functions are made of the counts when somebody asks for them.
-        let options = Options { detail, ..Options::COUNTS };
-        Ok(collected.profile(&reader, &running, options, &mut |requests| {
+        Ok(collected.profile(&reader, &running, wanted.options, &mut |requests| {
             symbolizer.resolve_all(requests)
         })?)
     }

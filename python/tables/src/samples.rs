@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use arrow_array::builder::{Int32Builder, UInt32Builder, UInt64Builder};
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
-use pmuscope_profile::samples::Samples;
+use pmuscope_profile::samples::{SampleRow, Samples};
 use pmuscope_profile::{Profile, available_threads};
 
 use crate::dictionary::{Dictionary, column, dictionary_type};
@@ -21,8 +21,13 @@ use crate::table::{ArrowTable, field};
 /// RowColumns of a batch at most.
 const BATCH: usize = 1 << 18;
 
-/// All samples, in the order of time.
-pub(crate) fn table(profile: &Profile, samples: &Samples) -> Result<ArrowTable, ArrowError> {
+/// All samples, in the order of time; `by_name`: those in stacks that a filter by name left.
+pub(crate) fn table(
+    profile: &Profile,
+    samples: &Samples,
+    by_name: bool,
+) -> Result<ArrowTable, ArrowError> {
+    let kept = by_name.then(|| stacks_with_samples(profile));
     let names = Names::new(profile);
     let schema = schema();
     let ranges: Vec<Range<usize>> = (0..samples.len())
@@ -36,7 +41,7 @@ pub(crate) fn table(profile: &Profile, samples: &Samples) -> Result<ArrowTable, 
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
             let Some(range) = ranges.get(at) else { return };
-            let batch = names.batch(samples, range.clone(), &schema);
+            let batch = names.batch(samples, range.clone(), kept.as_deref(), &schema);
             made.lock().unwrap_or_else(PoisonError::into_inner)[at] = Some(batch);
         }
     };
@@ -49,6 +54,13 @@ pub(crate) fn table(profile: &Profile, samples: &Samples) -> Result<ArrowTable, 
     let made = made.into_inner().unwrap_or_else(PoisonError::into_inner);
     let batches = made.into_iter().flatten().collect::<Result<Vec<_>, _>>()?;
     Ok(ArrowTable::new(schema, batches))
+}
+
+/// By stack: whether it has samples. What a filter by name leaves out are whole stacks.
+fn stacks_with_samples(profile: &Profile) -> Vec<bool> {
+    let mut has = vec![false; profile.aggregate.stacks.len()];
+    profile.aggregate.cells.iter().for_each(|cell| has[cell.stack as usize] = true);
+    has
 }
 
 fn schema() -> SchemaRef {
@@ -145,6 +157,7 @@ impl Names {
         &self,
         samples: &Samples,
         range: Range<usize>,
+        kept: Option<&[bool]>,
         schema: &SchemaRef,
     ) -> Result<RecordBatch, ArrowError> {
         let rows = range.len();
@@ -155,7 +168,8 @@ impl Names {
         let (mut cpu, mut line, mut stack) = (small(), small(), small());
         let (mut pid, mut tid, mut event, mut comm) = (keys(), keys(), keys(), keys());
         let (mut function, mut module, mut file) = (keys(), keys(), keys());
-        for row in samples.range(range) {
+        let is_kept = |row: &SampleRow| kept.is_none_or(|kept| kept[row.stack as usize]);
+        for row in samples.range(range).filter(is_kept) {
             let of = self.events.get(row.event as usize).copied().flatten();
             let leaf = self.leaves[row.stack as usize];
             time.append_option(row.time);

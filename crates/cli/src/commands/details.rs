@@ -7,12 +7,12 @@ use pmuscope_perfdata::reader::{FileState, Reader, RecordingFile};
 use pmuscope_profile::views::{
     AccessBy, AccessorNames, DataBy, accesses, branches, data_addresses,
 };
-use pmuscope_profile::{GroupBy, Options, TasksBy};
+use pmuscope_profile::{GroupBy, Options, TasksBy, cpu_nodes};
 use pmuscope_report::{Document, RecordingView, RowLimits};
 use pmuscope_symbols::Symbolizer;
 
 use super::empty;
-use super::filter::{FilterArgs, nodes};
+use super::filter::FilterArgs;
 use super::load::{LoadRequest, load};
 use super::progress::Shown;
 
@@ -49,7 +49,7 @@ pub(super) fn show(
     empty::explain(&profile, recording)?;
     let _shown = Shown::new(reader.progress(), path);
     let view = RecordingView { file: &file, profile: &profile, limits };
-    let nodes = nodes(reader.metadata());
+    let nodes = cpu_nodes(reader.metadata());
     let node_of = |cpu: u32| nodes.get(&cpu).copied();
     let mut names = AccessorNames { node_of: &node_of, symbolizer: &mut symbolizer };
     match details {

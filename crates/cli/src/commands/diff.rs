@@ -9,7 +9,7 @@ use pmuscope_console::exit::{Exit, bad_input};
 use pmuscope_console::limit::Limit;
 use pmuscope_console::output::{Form, Format, OutputArgs};
 use pmuscope_console::say;
-use pmuscope_profile::diff::{Order, diff};
+use pmuscope_profile::diff::{INTERVALS, Order, diff};
 use pmuscope_profile::export::{folded, sources};
 use pmuscope_profile::sharing::SharingDiff;
 use pmuscope_profile::{GroupBy, Intervals, Options, Profile, metrics};
@@ -23,8 +23,6 @@ use super::windows::{self, WindowArgs, chosen};
 
 /// Rows of a table where no limit is given.
 const DEFAULT_ROWS: usize = 25;
-/// The largest rows of a recording that get an interval of their own: all that can matter.
-const INTERVALS: usize = 2000;
 
 /// Flags of `pmuscope diff`.
 #[derive(Debug, clap::Args)]

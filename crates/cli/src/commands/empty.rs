@@ -8,12 +8,11 @@ use pmuscope_perfdata::reader::{RecordingFile, Tally};
 use pmuscope_profile::Counting;
 use pmuscope_profile::{
     Collected, Filter, Filtered, GroupBy, Options, Profile, TasksBy, available_threads,
+    sample_times,
 };
 use pmuscope_report::number::{count, counted};
 use pmuscope_report::{escape, other_data_text};
 use pmuscope_symbols::KernelIdentity;
-
-use super::filter::ends;
 
 /// Values that are listed, the ones with the most samples first.
 const MOST: usize = 8;
@@ -79,7 +78,7 @@ fn one(
         return Ok(format!("alone leaves {}", counted(left, "sample")));
     }
     Ok(match name {
-        "time" => match ends(recording)? {
+        "time" => match sample_times(recording)? {
             Some((first, last)) => {
                 let seconds =
                     |time: u64| format!("{}.{:09}", time / 1_000_000_000, time % 1_000_000_000);

@@ -3,9 +3,8 @@
 use std::path::Path;
 
 use pmuscope_perfdata::reader::{Event, FileState, Reader, RecordingFile};
-use pmuscope_profile::waits::tells_waits;
 use pmuscope_profile::{
-    Collected, Counting, Filter, GroupBy, Options, Profile, Unwinding, available_threads,
+    Collected, Counting, Filter, GroupBy, Options, Profile, Unwinding, available_threads, waits,
 };
 use pmuscope_symbols::Symbolizer;
 
@@ -51,29 +50,11 @@ impl LoadArgs {
         let reader = recording.reader()?;
         let mut filter = self.filter.filter(recording, reader.events(), reader.metadata())?;
         self.symbol_filter.add_to(&mut filter);
-        leave_out_waits(&mut filter, &reader);
+        waits::leave_out(&mut filter, &reader);
         let has_stacks = || reader.events().iter().any(Event::has_stacks);
         let chains = self.symbol_filter.need_chains() || wanted.stacks && has_stacks();
         let apart = GroupBy { chains: wanted.apart.chains || chains, ..wanted.apart };
         load(reader, recording.path(), filter, symbolizer, LoadRequest { apart, ..wanted })
-    }
-}
-
-/// Switches and wakings are for `--by wait`: beside samples of other events they say little.
-fn leave_out_waits(filter: &mut Filter, reader: &Reader) {
-    let events = reader.events();
-    let info = reader.metadata().info.as_ref();
-    let has_samples =
-        |at: usize| info.and_then(|info| info.events.get(at)).is_none_or(|event| event.samples > 0);
-    let tells_waits = tells_waits(events);
-    let others: Vec<&str> = (0..events.len())
-        .filter(|&at| !tells_waits[at] && has_samples(at))
-        .map(|at| &*events[at].name)
-        .filter(|name| !name.starts_with("dummy"))
-        .collect();
-    if filter.events.is_none() && tells_waits.contains(&true) && !others.is_empty() {
-        filter.asked.push(("event", others.join(",")));
-        filter.events = Some(tells_waits.iter().map(|tells| !tells).collect());
     }
 }
 

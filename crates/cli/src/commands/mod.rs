@@ -43,7 +43,6 @@ mod strobe_check;
 mod sweep;
 mod symbols;
 mod target;
-mod times;
 mod top;
 mod versus;
 mod views;

@@ -12,7 +12,9 @@ use pmuscope_profile::views::{
     neighbors, rows, side_by_side,
 };
 use pmuscope_profile::waits::WaitBy;
-use pmuscope_profile::{Detail, EventProfile, GroupBy, Intervals, Options, Profile, TasksBy};
+use pmuscope_profile::{
+    Detail, EventProfile, GroupBy, Intervals, Options, Profile, TasksBy, cpu_nodes,
+};
 use pmuscope_report::{
     EventRows, PageLimits, ROWS_SCHEMA, RecordingView, Report, RowLimits, RowsBy, RowsReport,
     Separator, Style, TreeLimits, balance_text, head_text, neighbors_text, number, rows_delimited,
@@ -23,7 +25,6 @@ use serde::Serialize;
 
 use crate::commands::choice::one_of;
 use crate::commands::details::Details;
-use crate::commands::filter::nodes;
 
 /// Smallest share of a line in a call tree where no limit is given.
 const TREE_SHARE: f64 = 0.005;
@@ -527,7 +528,7 @@ fn balances(profile: &Profile, event: u32, by: &[Dimension]) -> Vec<(Dimension, 
 
 /// The node of a CPU, as the recording tells it.
 fn node_of(profile: &Profile) -> impl Fn(u32) -> Option<u32> + '_ {
-    let nodes = nodes(&profile.metadata);
+    let nodes = cpu_nodes(&profile.metadata);
     move |cpu| nodes.get(&cpu).copied()
 }
 

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use pmuscope_perfdata::reader::scan::{Index, Pieces};
 use pmuscope_perfdata::reader::{Event, ReadError, Reader};
-use pmuscope_symbols::Module;
+use pmuscope_symbols::{GeneratedCode, Module};
 
 use crate::count::counter::{Counter, Counts};
 use crate::count::group::{Counting, GroupBy};
@@ -322,6 +322,8 @@ impl Collected {
             facts = Some(&walked.facts);
             for (place, way) in counts.by.places().iter().zip(&walked.ways) {
                 let rule = match way {
+                    // Jitdumps bring their rules along.
+                    Some(_) if place.address >= GeneratedCode::FIRST_PLACE => continue,
                     Some(StepRule::Rule(rule)) => Ok(&**rule),
                     Some(StepRule::Gap(gap)) => Err(*gap),
                     Some(StepRule::NotMapped | StepRule::ReturnProbe | StepRule::NoCode) | None => {
@@ -338,8 +340,12 @@ impl Collected {
             let files = facts.map_or(&nothing, |facts| facts.files());
             let mapped = self.state.modules.mapped(module, files);
             let source = key.source(id.as_ref(), mapped.as_ref());
-            if let Some(source @ (Module::File(_) | Module::Vdso)) = source {
-                take(&source, rules)?;
+            // Of generated code only what is known, as CPython's trampolines.
+            let is_known = rules.values().any(Result::is_ok);
+            match source {
+                Some(source @ (Module::File(_) | Module::Vdso)) => take(&source, rules)?,
+                Some(source @ Module::Jit { .. }) if is_known => take(&source, rules)?,
+                _ => {}
             }
         }
         Ok(())

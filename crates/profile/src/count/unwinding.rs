@@ -4,8 +4,9 @@
 //! rule follows from the place alone, so each thread asks for it once, whatever process runs the code
 //! and wherever it is mapped; tables are shared by all threads.
 //!
-//! Generated code has no tables, but mostly frame pointers: from such a frame one step is taken by them, if the frame pointer
-//! points into the copy above the stack pointer and the return address lies in mapped code. Such stacks are counted.
+//! Generated code has no tables, but for jitdumps that have them and for CPython's trampolines, which are known. Most of the
+//! rest keeps frame pointers: from such a frame one step is taken by them, if the frame pointer points into the copy above the
+//! stack pointer and the return address lies in mapped code. Such stacks are counted.
 //!
 //! A walk ends at the outermost frame, or is cut. A cut stack has a frame `[cut: why]` where its callers
 //! are missing: what was cut shows as such in every tree, and is never taken for a whole stack.
@@ -17,7 +18,7 @@ use pmuscope_perfdata::reader::{Details, Metadata};
 use pmuscope_symbols::unwind::{
     Arch, Caller, Gap, Lost, Registers, Rule, StackCopy, UnwindScratch, UnwindTable, Unwinder,
 };
-use pmuscope_symbols::{BuildId, GeneratedCode, KernelIdentity};
+use pmuscope_symbols::{BuildId, GeneratedCode, KernelIdentity, Module};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::timeline::modules::{
@@ -310,9 +311,14 @@ impl<'a> Tables<'a> {
         let mapped = modules.mapped(module, &facts.files);
         let module = &modules.list()[module as usize];
         let id = facts.build_id(module);
+        let table =
+            |source: &Module<'_>| self.unwinding.unwinder.table(source, arch, facts.same_kernel);
         match (module.kind, module.source(id.as_ref(), mapped.as_ref())) {
-            (ModuleKind::Jit { .. }, _) => UnwindTable::without(Gap::Generated),
-            (_, Some(source)) => self.unwinding.unwinder.table(&source, arch, facts.same_kernel),
+            (ModuleKind::Jit { pid }, _) => {
+                let origin = facts.files.code_of(pid, None);
+                table(&Module::Jit { pid, origin: Some(&origin) })
+            }
+            (_, Some(source)) => table(&source),
             (_, None) => UnwindTable::without(Gap::NoInformation),
         }
     }

@@ -37,7 +37,7 @@ use rows::outside_scheduler;
 pub use counter::{WaitSums, Wall};
 pub use lengths::{LengthRange, Lengths};
 pub(crate) use pass::holds_waits;
-pub use pass::{CollectedWaits, tells_waits};
+pub use pass::{CollectedWaits, leave_out, tells_waits};
 pub use threads::{Broken, OffCpuKind};
 
 /// Names of the events of a profile of waits, in their order: see [`OffCpuKind::ALL`], then the time that blocked

@@ -89,6 +89,24 @@ pub fn tells_waits(events: &[Event]) -> Vec<bool> {
     events.iter().map(|event| has_switches && Tells::of(event) != Tells::Nothing).collect()
 }
 
+/// Leaves switches and wakeups out of a filter that asks for no events: next to samples of other events they say little.
+pub fn leave_out(filter: &mut Filter, reader: &Reader) {
+    let events = reader.events();
+    let info = reader.metadata().info.as_ref();
+    let has_samples =
+        |at: usize| info.and_then(|info| info.events.get(at)).is_none_or(|event| event.samples > 0);
+    let tells_waits = tells_waits(events);
+    let others: Vec<&str> = (0..events.len())
+        .filter(|&at| !tells_waits[at] && has_samples(at))
+        .map(|at| &*events[at].name)
+        .filter(|name| !name.starts_with("dummy"))
+        .collect();
+    if filter.events.is_none() && tells_waits.contains(&true) && !others.is_empty() {
+        filter.asked.push(("event", others.join(",")));
+        filter.events = Some(tells_waits.iter().map(|tells| !tells).collect());
+    }
+}
+
 /// Whether waits can be read of a recording with these events.
 fn has_waits(events: &[Event]) -> bool {
     events.iter().any(|event| has_switches(event) || Tells::of(event) == Tells::Switching)

@@ -21,7 +21,9 @@ mod step;
 mod table;
 #[cfg(test)]
 mod tests;
+mod trampolines;
 
+use crate::jit::{self, CodeProcess};
 use crate::locate::Locator;
 use crate::{Bundle, Module, State, Symbolizer, file};
 
@@ -31,6 +33,7 @@ pub use regs::{Arch, Registers};
 pub use rule::Rule;
 pub use step::{Caller, Lost, StackCopy};
 use table::ElfTable;
+pub(crate) use trampolines::Trampolines;
 
 /// Why there is no rule for an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -54,6 +57,14 @@ pub enum Gap {
     Go,
 }
 
+/// Generated code that is left in a known way.
+#[derive(Debug)]
+enum Generated {
+    Trampolines(Trampolines),
+    /// What a bundle was given.
+    Stored(StoredRules),
+}
+
 /// Finds tables.
 #[derive(Debug)]
 pub struct Unwinder<'a> {
@@ -70,6 +81,8 @@ enum RuleSource {
     Elf(Box<ElfTable>),
     /// What a bundle was given.
     Stored(StoredRules),
+    /// Generated code, some of which is known.
+    Generated(Generated),
     None(Gap),
 }
 
@@ -87,6 +100,13 @@ impl Unwinder<'_> {
     /// kernel is the one of the recording.
     #[must_use]
     pub fn table(&self, module: &Module<'_>, arch: Arch, same_kernel: bool) -> UnwindTable {
+        if let Module::Jit { pid, origin } = *module {
+            return UnwindTable(self.generated(
+                module,
+                CodeProcess { pid, origin, told: &[] },
+                arch,
+            ));
+        }
         if let Some(bundle) = self.bundle {
             let rules = bundle.rules(module);
             return UnwindTable(
@@ -118,6 +138,19 @@ impl Unwinder<'_> {
             Err(_) => RuleSource::None(Gap::Unreadable),
         })
     }
+
+    fn generated(&self, module: &Module<'_>, process: CodeProcess<'_>, arch: Arch) -> RuleSource {
+        let known = match (self.bundle, arch) {
+            (Some(bundle), _) => bundle.rules(module).map(Generated::Stored),
+            (None, Arch::X86_64) => {
+                let found = jit::trampolines(self.locator.sources(), process);
+                (!found.is_empty()).then_some(Generated::Trampolines(found))
+            }
+            // Trampolines keep a frame pointer there.
+            (None, Arch::Aarch64) => None,
+        };
+        known.map_or(RuleSource::None(Gap::Generated), RuleSource::Generated)
+    }
 }
 
 impl UnwindTable {
@@ -136,6 +169,12 @@ impl UnwindTable {
         match &self.0 {
             RuleSource::Elf(table) => table.rule(place, scratch),
             RuleSource::Stored(rules) => rules.get(place),
+            RuleSource::Generated(Generated::Trampolines(known)) => {
+                known.rule(place).ok_or(Gap::Generated)
+            }
+            RuleSource::Generated(Generated::Stored(rules)) => {
+                rules.get(place).map_err(|_| Gap::Generated)
+            }
             RuleSource::None(gap) => Err(*gap),
         }
     }

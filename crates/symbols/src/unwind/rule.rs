@@ -92,6 +92,19 @@ impl Rule {
         Self { cfa, return_address, registers: Box::default(), signal_frame: false }
     }
 
+    /// The rule of code of x86-64 that has moved the stack pointer below its return address by so many bytes, and saved no
+    /// register.
+    pub(super) fn below_return_address(bytes: i64) -> Self {
+        /// DWARF's number of the stack pointer.
+        const RSP: u16 = 7;
+        Self {
+            cfa: Cfa::Register(RSP, bytes + 8),
+            return_address: Recover::At(-8),
+            registers: Box::default(),
+            signal_frame: false,
+        }
+    }
+
     /// Whether the caller was interrupted by a signal.
     pub(super) fn is_of_signal(&self) -> bool {
         self.signal_frame

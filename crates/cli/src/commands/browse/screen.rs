@@ -6,12 +6,11 @@ use anyhow::Context as _;
 use pmuscope_browse::{After, Browser, CommandJob, RecordingFlags};
 use pmuscope_console::exit::{Exit, bad_input};
 use pmuscope_console::terminal::{print, style};
-use pmuscope_profile::{GroupBy, Options, Profile, TasksBy};
+use pmuscope_profile::{GroupBy, Options, Profile, TasksBy, cpu_nodes};
 
 use super::job::Running;
 use super::rest::{self, DeferredReading, RestReading};
 use crate::commands::empty;
-use crate::commands::filter::nodes;
 use crate::commands::load::{LoadArgs, LoadRequest};
 use crate::commands::screen::{OurTerminal, TerminalInput, refusal};
 use crate::signals::Stop;
@@ -49,7 +48,7 @@ pub(in crate::commands) fn show(path: &Path, load: &LoadArgs) -> anyhow::Result<
     if empty::explain(&profile, &recording)? {
         return Ok(Exit::Incomplete);
     }
-    let nodes = nodes(&profile.metadata);
+    let nodes = cpu_nodes(&profile.metadata);
     let origin = origin(path, load, &profile);
     let mut browser = Browser::new(profile, origin, nodes, style());
     let mut later = None;

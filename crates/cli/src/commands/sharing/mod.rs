@@ -11,13 +11,13 @@ use std::path::Path;
 use pmuscope_perfdata::reader::scan::Pieces;
 use pmuscope_perfdata::reader::{FileState, RecordingFile};
 use pmuscope_profile::sharing::{Options, SharedLines, SharingError};
-use pmuscope_profile::{Filter, GroupBy, TasksBy, available_threads};
+use pmuscope_profile::{Filter, GroupBy, TasksBy, available_threads, cpu_nodes};
 use pmuscope_report::{RecordingView, RowLimits, SharingBy, SharingView};
 use pmuscope_symbols::Symbolizer;
 
 use crate::commands::choice::one_of;
 use crate::commands::empty;
-use crate::commands::filter::{FilterArgs, nodes};
+use crate::commands::filter::FilterArgs;
 use crate::commands::input::InputArgs;
 use crate::commands::load::{LoadRequest, load};
 use crate::commands::progress::Shown;
@@ -190,7 +190,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let recording = args.symbols.open(&path)?;
     let mut symbolizer = args.symbols.symbolizer(true, &recording)?;
     let filter = args.filter(&recording)?;
-    let nodes = nodes(recording.reader()?.metadata());
+    let nodes = cpu_nodes(recording.reader()?.metadata());
     let found = args.read(&recording, &path, filter.clone(), &mut symbolizer)?;
     // Overhead and losses are shown as in every other view.
     let profile = load(recording.reader()?, &path, filter, &mut symbolizer, HEAD)?;

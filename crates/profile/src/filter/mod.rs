@@ -4,10 +4,16 @@
 //! out costs next to nothing, and shares, intervals and blocks of time are of what is left. Only
 //! functions have no names by then: those are asked for when all addresses have theirs.
 
+mod request;
+mod times;
+
 use std::ops::RangeInclusive;
 
 use crate::aggregate::Aggregate;
 use crate::profile::ModuleSummary;
+
+pub use request::{FilterError, FilterRequest, cpu_nodes, sample_times};
+pub use times::Times;
 
 /// Which samples count. What is empty or `None` lets all of them pass; a sample that does not say what
 /// it is asked for does not pass.

@@ -1,4 +1,4 @@
-//! `--time`: which times of a recording, in perf's grammar and relative to its start.
+//! `--time`: times of a recording, in perf's grammar and relative to its start.
 //!
 //! ```text
 //!  12.5,13        from 12.5 s to 13 s of the recording's clock; "12.5," and ",13" are open
@@ -12,9 +12,9 @@
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-/// Times as they were asked for.
+/// Times as they were asked for, in the grammar of `--time`.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Times {
+pub struct Times {
     text: String,
     parts: Vec<TimePart>,
 }
@@ -60,12 +60,14 @@ impl FromStr for Times {
 
 impl Times {
     /// As it was typed.
-    pub(crate) fn text(&self) -> &str {
+    #[must_use]
+    pub fn text(&self) -> &str {
         &self.text
     }
 
     /// Whether they depend on when the recording began or ended.
-    pub(crate) fn are_relative(&self) -> bool {
+    #[must_use]
+    pub fn are_relative(&self) -> bool {
         let is_after = |point: &Option<TimePoint>| matches!(point, Some(TimePoint::After(_)));
         self.parts.iter().any(|part| match part {
             TimePart::Between(start, stop) => is_after(start) || is_after(stop),
@@ -74,7 +76,8 @@ impl Times {
     }
 
     /// Nanoseconds of the recording's clock, both ends included, given its first and last sample.
-    pub(crate) fn ranges(&self, (first, last): (u64, u64)) -> Vec<RangeInclusive<u64>> {
+    #[must_use]
+    pub fn ranges(&self, (first, last): (u64, u64)) -> Vec<RangeInclusive<u64>> {
         let at = |point: Option<TimePoint>, open: u64| match point {
             None => open,
             Some(TimePoint::At(time)) => time,
