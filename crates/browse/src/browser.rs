@@ -2,17 +2,20 @@
 
 use pmuscope_profile::Profile;
 use pmuscope_profile::views::{CallSite, Direction};
-use pmuscope_report::{Key, Style};
+use pmuscope_report::{Key, Note, Style, browser_notes};
 
+use crate::code_view::CodeView;
 use crate::command::CommandLine;
 use crate::document_view::DocumentView;
 use crate::flags::{PRINTED, RecordingFlags};
+use crate::hints::without_hints;
+use crate::keys;
 use crate::neighbors_view::NeighborsView;
-use crate::overlay::{Menu, MenuPick, Overlay, Prompt, PromptFor};
+use crate::overlay::{Breaks, Menu, MenuPick, Overlay, Prompt, PromptFor, TextBox};
 use crate::rows_view::{RowsKind, RowsView};
 use crate::seen::SeenCounts;
 use crate::step::{FilterStep, typed_span};
-use crate::subject::{Action, Subject};
+use crate::subject::{Action, CodeOf, Subject};
 use crate::time_view::TimeView;
 use crate::tree_view::TreeView;
 
@@ -49,6 +52,17 @@ pub struct CommandJob {
     pub command: CommandLine,
 }
 
+/// What came of a command.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CommandOutput {
+    /// Standard output.
+    pub text: String,
+    /// Standard error.
+    pub messages: String,
+    /// Why it failed.
+    pub failure: Option<String>,
+}
+
 /// One of the views.
 #[derive(Clone)]
 pub(crate) enum OpenView {
@@ -57,6 +71,7 @@ pub(crate) enum OpenView {
     Neighbors(NeighborsView),
     Time(TimeView),
     Document(DocumentView),
+    Code(CodeView),
 }
 
 /// How much of the recording is there.
@@ -87,6 +102,10 @@ pub struct Browser {
     /// What the last key came to, until the next one.
     pub(crate) message: Option<String>,
     pub(crate) completeness: Completeness,
+    /// What changes the reading of the recording, the gravest first.
+    pub(crate) notes: Vec<Note>,
+    /// The file is another one than the one that was read.
+    pub(crate) is_replaced: bool,
     /// Number of the last command, and whether it writes a file.
     job: u64,
     export: Option<String>,
@@ -101,6 +120,7 @@ impl Browser {
         nodes: std::collections::BTreeMap<u32, u32>,
         style: Style,
     ) -> Self {
+        let notes = browser_notes(&profile);
         let counts = SeenCounts::new(profile, nodes);
         let mut view = RowsView::new(RowsKind::Functions);
         view.count(&counts);
@@ -113,6 +133,8 @@ impl Browser {
             overlay: None,
             message: None,
             completeness: Completeness::Whole,
+            notes,
+            is_replaced: false,
             job: 0,
             export: None,
         }
@@ -129,6 +151,7 @@ impl Browser {
     pub fn take_whole(&mut self, whole: Result<Profile, String>) {
         match whole {
             Ok(profile) => {
+                self.notes = browser_notes(&profile);
                 if let OpenView::Rows(view) = &mut self.view {
                     view.put_aside(&self.counts);
                 }
@@ -164,7 +187,12 @@ impl Browser {
         }
         match self.overlay.take() {
             None => self.view_key(key),
-            Some(Overlay::Help | Overlay::Command(_)) => After::GoOn,
+            Some(Overlay::Text(mut text)) => {
+                if text.key(key) {
+                    self.overlay = Some(Overlay::Text(text));
+                }
+                After::GoOn
+            }
             Some(Overlay::Menu(menu)) => self.menu_key(menu, key),
             Some(Overlay::Prompt(prompt)) => self.prompt_key(prompt, key),
         }
@@ -172,24 +200,51 @@ impl Browser {
 
     /// Does what can wait until no key does: intervals. Whether what is drawn differs then.
     pub fn rest(&mut self) -> bool {
-        matches!(self.view, OpenView::Rows(_)) && self.counts.count_intervals()
+        let has_counted = matches!(self.view, OpenView::Rows(_)) && self.counts.count_intervals();
+        if has_counted && self.counts.note_long_phases() {
+            self.notes = browser_notes(self.counts.profile());
+        }
+        has_counted
     }
 
-    /// What came of a command: its text, and why it failed.
-    pub fn take(&mut self, number: u64, text: &str, failure: Option<String>) {
+    /// What came of a command.
+    pub fn take(&mut self, number: u64, output: &CommandOutput) {
         if number != self.job {
             return;
         }
+        let CommandOutput { text, messages, failure } = output;
+        let failure = failure.as_deref();
         if let Some(file) = self.export.take() {
             self.message = Some(match failure {
                 None => format!("wrote {file}"),
-                Some(why) => format!("{file} was not written: {why}"),
+                Some(why) => format!("{file} was not written: {}", without_hints(why)),
             });
-        } else if let OpenView::Document(document) = &mut self.view
-            && document.is_running()
-        {
-            document.take(text, failure);
+            return;
         }
+        match &mut self.view {
+            OpenView::Document(view) if view.is_running() => {
+                let text = match messages.trim_end() {
+                    "" => text.clone(),
+                    messages => format!("{messages}\n\n{text}"),
+                };
+                view.take(&text, failure);
+            }
+            OpenView::Code(view) if view.is_running() => view.take(text, failure),
+            _ => {}
+        }
+    }
+
+    /// The file is another one now, or was changed: commands would read something else than what is shown.
+    pub fn set_replaced(&mut self) {
+        self.is_replaced = true;
+    }
+
+    /// Whether something must be refused because it would read another file.
+    fn is_too_late(&mut self) -> bool {
+        if self.is_replaced {
+            self.message = Some(format!("{} was replaced: browse it anew", self.origin.file));
+        }
+        self.is_replaced
     }
 
     fn view_key(&mut self, key: Key) -> After {
@@ -200,6 +255,11 @@ impl Browser {
             OpenView::Neighbors(view) => view.key(key),
             OpenView::Time(view) => view.key(key, counts),
             OpenView::Document(view) => view.key(key),
+            OpenView::Code(view) => {
+                let done = view.key(key);
+                self.message = done.flatten().map(str::to_owned);
+                done.is_some()
+            }
         };
         if is_done { After::GoOn } else { self.common_key(key) }
     }
@@ -208,8 +268,16 @@ impl Browser {
         match key {
             Key::Char('q') => return After::Quit,
             Key::Char('Q') => return After::QuitWith(self.command()),
-            Key::Char('?' | 'h') => self.overlay = Some(Overlay::Help),
-            Key::Char(':') => self.overlay = Some(Overlay::Command(self.command().shell())),
+            Key::Char('?' | 'h') => {
+                let help = keys::HELP.map(str::to_owned).to_vec();
+                self.open_text("keys", help, Breaks::AtSpaces);
+            }
+            Key::Char(':') => {
+                let command = vec![self.command().shell()];
+                self.open_text("the command that prints this view", command, Breaks::Anywhere);
+            }
+            Key::Char('!') => self.show_notes(),
+            Key::Right => self.show_in_full(),
             Key::Escape | Key::Left => return self.back(),
             Key::Char('z') => self.drop_steps(1),
             Key::Char('Z') => self.drop_steps(usize::MAX),
@@ -254,7 +322,41 @@ impl Browser {
             OpenView::Tree(view) => view.subject(&self.counts),
             OpenView::Neighbors(view) => view.subject(),
             OpenView::Time(view) => view.subject(),
-            OpenView::Document(_) => Subject::default(),
+            OpenView::Document(_) | OpenView::Code(_) => Subject::default(),
+        }
+    }
+
+    fn open_text(&mut self, title: &str, paragraphs: Vec<String>, breaks: Breaks) {
+        self.overlay = Some(Overlay::Text(TextBox::new(title, paragraphs, breaks)));
+    }
+
+    /// All warnings and notes.
+    fn show_notes(&mut self) {
+        let notes: Vec<String> = self.notes().map(|note| note_text(&note)).collect();
+        match notes.is_empty() {
+            true => self.message = Some("there are no warnings and notes on this recording".into()),
+            false => self.open_text("warnings and notes", notes, Breaks::AtSpaces),
+        }
+    }
+
+    /// Warnings and notes, the gravest first.
+    pub(crate) fn notes(&self) -> impl Iterator<Item = Note> + '_ {
+        let replaced = self.is_replaced.then(|| Note {
+            warning: true,
+            text: format!(
+                "{} was replaced or changed after it was read. What is shown is what was read; code and views of v need \
+                 browse anew.",
+                self.origin.file
+            ),
+        });
+        replaced.into_iter().chain(self.notes.iter().cloned())
+    }
+
+    /// The names of the line, which a table may have shortened.
+    fn show_in_full(&mut self) {
+        let names = self.subject().in_full(self.counts.modules());
+        if !names.is_empty() {
+            self.open_text("this line", names, Breaks::Anywhere);
         }
     }
 
@@ -281,31 +383,59 @@ impl Browser {
     fn act(&mut self, action: Action) -> After {
         match action {
             Action::Keep(step) => self.keep(step),
-            Action::Neighbors(site) => self.open_neighbors(site),
-            Action::Annotate(function, module) => return self.annotate(&function, module),
+            Action::Neighbors(site, comm) => self.open_neighbors(site, comm),
+            Action::Annotate(code) => return self.annotate(&code),
         }
         After::GoOn
     }
 
-    fn open_neighbors(&mut self, site: CallSite) {
+    /// Callers and callees, in a comm where the row is of one.
+    fn open_neighbors(&mut self, site: CallSite, comm: Option<std::sync::Arc<str>>) {
         if self.is_too_early() {
             return;
         }
-        self.open(OpenView::Neighbors(NeighborsView::new(site)));
+        let before = self.counts.steps().to_vec();
+        let left = self.counts.left();
+        if let Some(step) = comm.map(FilterStep::Comm).filter(|step| !before.contains(step)) {
+            self.counts.set_steps([&before[..], &[step]].concat());
+            // A filter that leaves everything says nothing.
+            if self.counts.left() == left {
+                self.counts.set_steps(before.clone());
+            }
+        }
+        self.open_from(OpenView::Neighbors(NeighborsView::new(site)), before);
     }
 
-    fn annotate(&mut self, function: &str, module: u32) -> After {
-        let time = *self.counts.time();
-        let mut line =
-            self.origin.report(self.counts.steps(), &time).with(["--annotate", function]);
-        if let Some(module) = self.counts.modules().get(module as usize) {
-            line = line.with(["--dso", &*module.path]);
+    fn annotate(&mut self, code: &CodeOf) -> After {
+        if self.is_too_late() {
+            return After::GoOn;
         }
-        self.open_document(&format!("code of {function}"), line)
+        let CodeOf { function, inlined_into, module, listing } = code;
+        let name = function.as_deref().unwrap_or("[unknown]");
+        let line = self.origin.annotate(self.counts.steps(), self.counts.time());
+        let mut line = self.of_event(line).with(["--annotate", name]);
+        let mut title = format!("code of {name}");
+        if let Some(module) = self.counts.modules().get(*module as usize) {
+            let same = self.counts.modules().iter().filter(|one| one.path == module.path);
+            let id = module.build_id.as_ref().filter(|_| same.count() > 1);
+            let dso = id.map_or_else(|| module.path.clone(), ToString::to_string);
+            line = line.with(["--dso".to_owned(), dso]);
+            title += &format!(" in {}", module.short_name());
+        }
+        if let Some(outer) = inlined_into {
+            line = line.with(["--inlined-into", outer]);
+            title += &format!(", inlined into {outer}");
+        }
+        self.open(OpenView::Code(CodeView::new(&title, *listing, line.clone())));
+        (self.job, self.export) = (self.job + 1, None);
+        After::Run(CommandJob { number: self.job, command: line.with(["--json"]) })
     }
 
     fn print(&mut self, key: char) -> After {
         let Some(view) = PRINTED.iter().find(|view| view.key == key) else { return After::GoOn };
+        if self.is_too_late() {
+            return After::GoOn;
+        }
         let time = *self.counts.time();
         let (line, left_out) = view.command(&self.origin, self.counts.steps(), &time);
         let title = match left_out {
@@ -343,10 +473,16 @@ impl Browser {
     }
 
     /// Shows a view; the one before is gone back to.
-    fn open(&mut self, mut view: OpenView) {
+    fn open(&mut self, view: OpenView) {
+        let steps = self.counts.steps().to_vec();
+        self.open_from(view, steps);
+    }
+
+    /// The same where the view before had other filters.
+    fn open_from(&mut self, mut view: OpenView, steps: Vec<FilterStep>) {
         count(&mut view, &self.counts);
         let view = std::mem::replace(&mut self.view, view);
-        self.remember(FormerView { view, steps: self.counts.steps().to_vec() });
+        self.remember(FormerView { view, steps });
     }
 
     fn remember(&mut self, mut former: FormerView) {
@@ -368,7 +504,7 @@ impl Browser {
             self.message = Some("that filter is set already".into());
             return;
         }
-        if matches!(self.view, OpenView::Document(_)) {
+        if self.is_text() {
             self.message = Some(NOT_IN_TEXT.into());
             return;
         }
@@ -405,17 +541,33 @@ impl Browser {
     }
 
     fn drop_steps(&mut self, number: usize) {
-        if matches!(self.view, OpenView::Document(_)) {
+        if self.is_text() {
             self.message = Some(NOT_IN_TEXT.into());
             return;
         }
-        let mut steps = self.counts.steps().to_vec();
-        if steps.is_empty() {
-            self.message = Some("no filter is set".into());
-            return;
+        let mut number = number;
+        let has_text = matches!(&self.view, OpenView::Rows(view) if !view.filter().is_empty());
+        if has_text {
+            self.set_filter("");
+            number -= 1;
         }
-        steps.truncate(steps.len().saturating_sub(number));
-        self.set_steps(steps);
+        let mut steps = self.counts.steps().to_vec();
+        if steps.is_empty() && !has_text {
+            self.message = Some(match self.origin.labels().is_empty() {
+                true => "no filter is set".into(),
+                false => "only filters of the command line are left".into(),
+            });
+        }
+        let left = steps.len().saturating_sub(number);
+        if left < steps.len() {
+            steps.truncate(left);
+            self.set_steps(steps);
+        }
+    }
+
+    /// Whether a command's text is shown.
+    fn is_text(&self) -> bool {
+        matches!(self.view, OpenView::Document(_) | OpenView::Code(_))
     }
 
     fn back(&mut self) -> After {
@@ -424,7 +576,11 @@ impl Browser {
         {
             return After::GoOn;
         }
-        let was_running = matches!(&self.view, OpenView::Document(view) if view.is_running());
+        let was_running = match &self.view {
+            OpenView::Document(view) => view.is_running(),
+            OpenView::Code(view) => view.is_running(),
+            _ => false,
+        };
         match self.before.pop() {
             Some(FormerView { view, steps }) => {
                 self.view = view;
@@ -452,7 +608,8 @@ impl Browser {
             (PromptFor::Export, _) => self.export_name(),
             (PromptFor::Span, _) => String::new(),
             (PromptFor::Filter, OpenView::Rows(view)) => view.filter().to_owned(),
-            (PromptFor::Filter, OpenView::Document(view)) => view.filter().to_owned(),
+            (PromptFor::Filter, OpenView::Document(view)) => view.text_searched().to_owned(),
+            (PromptFor::Filter, OpenView::Code(view)) => view.text_searched().to_owned(),
             (PromptFor::Filter, _) => {
                 self.message = Some("this view has no filter by text".into());
                 return;
@@ -467,7 +624,7 @@ impl Browser {
             OpenView::Rows(_) => "rows.csv".into(),
             OpenView::Tree(_) | OpenView::Neighbors(_) => "calls.txt".into(),
             OpenView::Time(_) => "profile.html".into(),
-            OpenView::Document(_) => "report.txt".into(),
+            OpenView::Document(_) | OpenView::Code(_) => "report.txt".into(),
         }
     }
 
@@ -498,8 +655,8 @@ impl Browser {
             }
             Key::Enter if is_filter => {
                 let text = prompt.text.clone();
-                if let OpenView::Document(view) = &mut self.view {
-                    view.search(&text);
+                if self.is_text() {
+                    self.set_filter(&text);
                 }
                 return After::GoOn;
             }
@@ -522,12 +679,13 @@ impl Browser {
         match &mut self.view {
             OpenView::Rows(view) => view.set_filter(text, &self.counts),
             OpenView::Document(view) => view.search(text),
+            OpenView::Code(view) => view.search(text),
             _ => {}
         }
     }
 
     fn export(&mut self, file: String) -> After {
-        if file.is_empty() {
+        if file.is_empty() || self.is_too_late() {
             return After::GoOn;
         }
         let command = match &self.view {
@@ -543,7 +701,11 @@ impl Browser {
 
     /// `report` of what the filters leave, of the event that is shown where there are several.
     fn report(&self) -> CommandLine {
-        let report = self.origin.report(self.counts.steps(), self.counts.time());
+        self.of_event(self.origin.report(self.counts.steps(), self.counts.time()))
+    }
+
+    /// A command of the event that is shown, where there are several.
+    fn of_event(&self, report: CommandLine) -> CommandLine {
         match self.counts.event().filter(|_| self.counts.profile().events.len() > 1) {
             Some(event) => report.with(["--event", &*event.name]),
             None => report,
@@ -559,6 +721,7 @@ impl Browser {
             OpenView::Neighbors(view) => view.command(report),
             OpenView::Time(_) => report.with(["-o", "profile.html"]),
             OpenView::Document(view) => view.command(),
+            OpenView::Code(view) => view.command(),
         }
     }
 }
@@ -570,6 +733,12 @@ fn count(view: &mut OpenView, counts: &SeenCounts) {
         OpenView::Tree(view) => view.count(counts),
         OpenView::Neighbors(view) => view.count(counts),
         OpenView::Time(view) => view.count(counts),
-        OpenView::Document(_) => {}
+        OpenView::Document(_) | OpenView::Code(_) => {}
     }
+}
+
+/// `warning: …`, as reports print it.
+pub(crate) fn note_text(note: &Note) -> String {
+    let word = if note.warning { "warning" } else { "note" };
+    format!("{word}: {}", note.text)
 }

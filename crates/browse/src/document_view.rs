@@ -5,6 +5,7 @@ use std::ops::Range;
 use pmuscope_report::Key;
 
 use crate::command::CommandLine;
+use crate::hints::{line_without_hints, without_hints};
 use crate::list::ListPosition;
 use crate::sgr::{StyledPiece, pieces};
 
@@ -49,8 +50,9 @@ impl DocumentView {
     }
 
     /// What the command printed, and why it failed.
-    pub(crate) fn take(&mut self, text: &str, failure: Option<String>) {
-        let all = text.lines();
+    pub(crate) fn take(&mut self, text: &str, failure: Option<&str>) {
+        let failure = failure.map(without_hints);
+        let all = text.lines().map(line_without_hints);
         self.lines = all.clone().take(MOST_LINES).map(pieces).collect();
         self.left_out = all.skip(MOST_LINES).count();
         self.state = failure.map_or(CommandState::Ended, CommandState::Failed);
@@ -89,7 +91,7 @@ impl DocumentView {
         (self.list.at, self.lines.len())
     }
 
-    pub(crate) fn filter(&self) -> &str {
+    pub(crate) fn text_searched(&self) -> &str {
         &self.search
     }
 

@@ -3,8 +3,9 @@
 //! ```text
 //!  x.data: cpu-clock, 12,345 samples in 10.0 s, 2 CPUs                  head of the report: what was read,
 //!  overhead 0.4% · lost 0                                               what it cost, what is missing
-//!  3,210 samples, 26.0% · thread 4711 > through parse                   what the filters leave, and which they are
-//!  functions by self · 1 of 214 · filter: xz                            the view
+//!  warning: 32.1% of the call stacks lead through … (!: 2 more)         the gravest note, where there is one
+//!  3,210 samples, 26.0% · filter: thread 4711 > rows with xz            what the filters leave, and which they are
+//!  functions by self · 1 of 214                                         the view
 //!    total    self  95% CI  comm  DSO  function
 //!  …
 //!  Enter menu  a annotate  t thread  …                                  keys, or what the last one came to
@@ -12,19 +13,22 @@
 
 use pmuscope_report::number::{count, percent};
 use pmuscope_report::{Style, TableLines, escape, head_text};
-use pmuscope_text::wrap;
+use pmuscope_text::{wrap, wrap_parts};
 use ratatui_core::buffer::Buffer;
 use ratatui_core::layout::Rect;
 use ratatui_core::style::{Modifier, Style as CellStyle};
 use ratatui_core::terminal::Frame;
 
-use crate::browser::{Browser, Completeness, LATER, OpenView};
+use crate::browser::{Browser, Completeness, LATER, OpenView, note_text};
 use crate::keys;
 use crate::overlay::{Menu, Overlay};
-use crate::sgr::pieces;
+use crate::sgr::{StyledPiece, pieces};
 
-/// Lines of the head of the report.
+/// Lines of the head of the report, and from which height on they are wrapped: below it, they are cut.
 const HEAD: usize = 2;
+const WRAPS_FROM: u16 = 16;
+/// A space where a line is not broken.
+const NO_BREAK: &str = "\u{a0}";
 
 const BOLD: CellStyle = CellStyle::new().add_modifier(Modifier::BOLD);
 const DIM: CellStyle = CellStyle::new().add_modifier(Modifier::DIM);
@@ -52,12 +56,24 @@ impl Canvas<'_> {
         self.line += 1;
     }
 
+    /// A line of pieces with styles of their own.
+    fn pieces(&mut self, pieces: &[StyledPiece], style: CellStyle) {
+        if self.room() > 0 {
+            self.put_pieces(self.line, 0, pieces, style);
+        }
+        self.line += 1;
+    }
+
     fn put(&mut self, line: u16, column: u16, text: &str, style: CellStyle) {
+        self.put_pieces(line, column, &pieces(text), style);
+    }
+
+    fn put_pieces(&mut self, line: u16, column: u16, pieces: &[StyledPiece], style: CellStyle) {
         let (x, y) = (self.area.x + column, self.area.y + line);
         let mut left = usize::from(self.area.width.saturating_sub(column));
         let mut at = x;
-        for (text, own) in pieces(text) {
-            let shown = self.style.text(&text);
+        for (text, own) in pieces {
+            let shown = self.style.text(text);
             let (next, _) = self.buffer.set_stringn(at, y, &*shown, left, own.patch(style));
             left = left.saturating_sub(usize::from(next - at));
             at = next;
@@ -83,14 +99,15 @@ impl Browser {
         self.view(&mut canvas);
         self.last_line(&mut canvas);
         match &mut self.overlay {
-            Some(Overlay::Help) => {
-                let lines = keys::HELP.map(str::to_owned);
-                boxed(&mut canvas, "keys", &lines, None);
-            }
-            Some(Overlay::Command(command)) => {
-                let width = usize::from(area.width).saturating_sub(4).max(8);
-                let lines = broken(command, width);
-                boxed(&mut canvas, "the command that prints this view", &lines, None);
+            Some(Overlay::Text(text)) => {
+                let width = usize::from(area.width).saturating_sub(4);
+                let height = usize::from(area.height).saturating_sub(2).max(1);
+                let (title, lines) = text.seen(width, height);
+                let lines: Vec<String> = lines
+                    .iter()
+                    .map(|line| canvas.style.text(&escape(line)).into_owned())
+                    .collect();
+                boxed(&mut canvas, &title, &lines, None);
             }
             Some(Overlay::Menu(menu)) => draw_menu(&mut canvas, menu),
             Some(Overlay::Prompt(_)) | None => {}
@@ -98,34 +115,79 @@ impl Browser {
     }
 
     fn head(&self, canvas: &mut Canvas<'_>) {
-        // Cut, not wrapped: lines below stay where they are.
         let style = Style { width: None, color: false, ..canvas.style };
         let head = head_text(self.counts.profile(), &self.origin.file, &style);
-        let styles = [BOLD, CellStyle::new()];
-        for (line, style) in head.lines().chain(std::iter::repeat("")).take(HEAD).zip(styles) {
-            canvas.line(line, style);
+        let width = (canvas.area.height >= WRAPS_FROM).then(|| usize::from(canvas.area.width));
+        let mut head = head.lines().chain(std::iter::repeat("")).take(HEAD);
+        for line in wrap(head.next().unwrap_or_default(), width, 2).lines() {
+            canvas.line(line, BOLD);
         }
-        canvas.line(&self.crumbs(), CellStyle::new());
+        for line in wrap_parts(head.next().unwrap_or_default(), width, 0).lines() {
+            canvas.line(line, CellStyle::new());
+        }
+        if let Some(line) = self.note_line(&canvas.style) {
+            canvas.line(&line, CellStyle::new());
+        }
+        for line in wrap(&self.crumbs(), width, 2).lines() {
+            canvas.line(&line.replace(NO_BREAK, " "), CellStyle::new());
+        }
         canvas.line(&self.state(), CellStyle::new());
     }
 
-    /// What the filters leave, and which they are.
+    /// The gravest note, and how many more `!` shows.
+    fn note_line(&self, style: &Style) -> Option<String> {
+        let (mut notes, width) = (self.notes(), style.width.unwrap_or(80));
+        let text = style.text(&escape(&note_text(&notes.next()?))).into_owned();
+        let more = notes.count();
+        let length = text.chars().count();
+        let end = match more {
+            0 if length <= width => return Some(text),
+            0 => " (!: all)".to_owned(),
+            more => format!(" (!: {more} more)"),
+        };
+        let room = width.saturating_sub(end.len());
+        if length <= room {
+            return Some(text + &end);
+        }
+        let dots = style.text(" …");
+        let cut: String = text.chars().take(room.saturating_sub(dots.chars().count())).collect();
+        Some(format!("{}{dots}{end}", cut.trim_end()))
+    }
+
+    /// What the filters leave, and which they are. Each stays on one line if it can.
     fn crumbs(&self) -> String {
         let (samples, _) = self.counts.left();
         let event = self.counts.event();
-        let all = event.map_or(0, |event| event.samples);
         let mut out = format!("{} samples", count(samples));
         if self.counts.profile().events.len() > 1 {
             out += &format!(" of {}", escape(event.map_or("", |event| &event.name)));
         }
-        if self.counts.steps().is_empty() {
-            return format!("{out}, all that was read · no filter{}", self.later());
+        if !self.counts.steps().is_empty() {
+            let all = event.map_or(0, |event| event.samples);
+            out += &format!(", {}", percent(samples as f64 / all.max(1) as f64, 1));
         }
-        let share = percent(samples as f64 / all.max(1) as f64, 1);
+        let filters = self.filters();
+        match filters.is_empty() {
+            true => format!("{out}, all that was read · no filter{}", self.later()),
+            false => {
+                let filters = filters.iter().map(|one| one.replace(' ', NO_BREAK));
+                let filters = filters.collect::<Vec<_>>().join(&format!(" >{NO_BREAK}"));
+                format!("{out} · filter: {filters}{}", self.later())
+            }
+        }
+    }
+
+    /// All filters, in the order in which they were set.
+    fn filters(&self) -> Vec<String> {
         let time = self.counts.time();
-        let steps: Vec<String> =
-            self.counts.steps().iter().map(|step| escape(&step.label(time)).into_owned()).collect();
-        format!("{out}, {share} · {}", steps.join(" > "))
+        let steps = self.counts.steps().iter().map(|step| step.label(time));
+        let text = match &self.view {
+            OpenView::Rows(view) => Some(view.filter()).filter(|text| !text.is_empty()),
+            _ => None,
+        };
+        let text = text.map(|text| format!("rows with {text}"));
+        let all = self.origin.labels().into_iter().chain(steps).chain(text);
+        all.map(|label| escape(&label).into_owned()).collect()
     }
 
     /// What is not there yet.
@@ -139,25 +201,26 @@ impl Browser {
 
     /// The view, and where in it the reader is.
     fn state(&self) -> String {
-        let (state, (at, all), filter) = match &self.view {
-            OpenView::Rows(view) => (view.state(), view.position(), view.filter()),
+        let (state, (at, all), searched) = match &self.view {
+            OpenView::Rows(view) => (view.state(), view.position(), ""),
             OpenView::Tree(view) => (view.state(), view.position(), ""),
             OpenView::Neighbors(view) => (view.state(&self.counts), view.position(), ""),
             OpenView::Time(view) => (view.state(&self.counts), view.position(), ""),
             OpenView::Document(view) => {
-                (escape(&view.state()).into_owned(), view.position(), view.filter())
+                (escape(&view.state()).into_owned(), view.position(), view.text_searched())
+            }
+            OpenView::Code(view) => {
+                (escape(&view.state()).into_owned(), view.position(), view.text_searched())
             }
         };
         let place = match all {
             0 => "no lines".to_owned(),
             all => format!("{} of {}", count(at as u64 + 1), count(all as u64)),
         };
-        let filter = if filter.is_empty() {
-            String::new()
-        } else {
-            format!(" · filter: {}", escape(filter))
-        };
-        format!("{state} · {place}{filter}")
+        match searched {
+            "" => format!("{state} · {place}"),
+            text => format!("{state} · {place} · search: {}", escape(text)),
+        }
     }
 
     fn view(&mut self, canvas: &mut Canvas<'_>) {
@@ -183,27 +246,31 @@ impl Browser {
                 }
             }
             OpenView::Document(view) => {
-                if let Some(why) = view.failure() {
-                    for line in wrap(&escape(why), style.width, 0).lines() {
-                        canvas.line(line, BOLD);
-                    }
-                }
+                draw_failure(canvas, view.failure());
                 let (lines, column) = view.seen(canvas.room());
                 for line in lines {
                     let mut skip = column;
-                    let y = canvas.line;
-                    let mut x = 0;
-                    for (text, own) in line {
-                        let all = text.chars().count();
-                        let shown: String = text.chars().skip(skip).collect();
-                        skip = skip.saturating_sub(all);
-                        let shown = canvas.style.text(&shown).into_owned();
-                        let left = usize::from(canvas.area.width).saturating_sub(x);
-                        let (column, line) = (canvas.area.x + x as u16, canvas.area.y + y);
-                        let (next, _) = canvas.buffer.set_stringn(column, line, &shown, left, *own);
-                        x = usize::from(next - canvas.area.x);
+                    let shown: Vec<StyledPiece> = line
+                        .iter()
+                        .map(|(text, style)| {
+                            let all = text.chars().count();
+                            let shown: String = text.chars().skip(skip).collect();
+                            skip = skip.saturating_sub(all);
+                            (shown, *style)
+                        })
+                        .collect();
+                    canvas.pieces(&shown, CellStyle::new());
+                }
+            }
+            OpenView::Code(view) => {
+                draw_failure(canvas, view.failure());
+                if view.failure().is_none() && !view.is_running() {
+                    let (head, lines, chosen) = view.lines(canvas.room(), &style);
+                    canvas.line(&head, BOLD);
+                    for (at, line) in lines.iter().enumerate() {
+                        let over = if at == chosen { CHOSEN } else { CellStyle::new() };
+                        canvas.pieces(line, over);
                     }
-                    canvas.line += 1;
                 }
             }
         }
@@ -222,11 +289,19 @@ impl Browser {
                 let keys = match &self.view {
                     OpenView::Time(_) => keys::TIME_LINE,
                     OpenView::Document(_) => keys::TEXT_LINE,
+                    OpenView::Code(_) => keys::CODE_LINE,
                     _ => keys::LINE,
                 };
                 canvas.put(y, 0, keys, DIM);
             }
         }
+    }
+}
+
+fn draw_failure(canvas: &mut Canvas<'_>, why: Option<&str>) {
+    let Some(why) = why else { return };
+    for line in wrap(&escape(why), canvas.style.width, 0).lines() {
+        canvas.line(line, BOLD);
     }
 }
 
@@ -278,10 +353,4 @@ fn boxed(canvas: &mut Canvas<'_>, title: &str, lines: &[String], chosen: Option<
         let style = if row > 0 && chosen == Some(row - 1) { CHOSEN } else { CellStyle::reset() };
         canvas.buffer.set_stringn(blank.x, blank.y, &text, width, style);
     }
-}
-
-/// Text in lines of at most `width` characters, broken anywhere: it is copied as it is.
-fn broken(text: &str, width: usize) -> Vec<String> {
-    let all: Vec<char> = text.chars().collect();
-    all.chunks(width.max(1)).map(|part| part.iter().collect()).collect()
 }

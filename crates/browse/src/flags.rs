@@ -82,6 +82,20 @@ impl Printed {
 }
 
 impl RecordingFlags {
+    /// The code of a function in what the steps leave. Instructions are of all code, so that inlined functions are never
+    /// left out.
+    pub(crate) fn annotate(&self, steps: &[FilterStep], time: &Timeline) -> CommandLine {
+        CommandLine::new(&["report", "-i", &self.file])
+            .with(&self.symbols)
+            .with_flags(&self.flags(true, steps, time))
+    }
+
+    /// Filters that the recording was opened with, as a reader sees them.
+    pub(crate) fn labels(&self) -> Vec<String> {
+        let asked = self.filters.iter().chain(&self.by_name);
+        asked.map(|(name, value)| format!("--{name} {value}")).collect()
+    }
+
     /// `report` of what the steps leave.
     pub(crate) fn report(&self, steps: &[FilterStep], time: &Timeline) -> CommandLine {
         CommandLine::new(&["report", "-i", &self.file])

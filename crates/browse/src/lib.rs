@@ -17,14 +17,17 @@
 #![forbid(unsafe_code)]
 
 mod browser;
+mod code_view;
 mod command;
 mod document_view;
 mod draw;
 mod flags;
+mod hints;
 mod keys;
 mod list;
 mod neighbors_view;
 mod overlay;
+mod rows_table;
 mod rows_view;
 mod seen;
 mod sgr;
@@ -33,6 +36,6 @@ mod subject;
 mod time_view;
 mod tree_view;
 
-pub use browser::{After, Browser, CommandJob};
+pub use browser::{After, Browser, CommandJob, CommandOutput};
 pub use command::CommandLine;
 pub use flags::RecordingFlags;

@@ -4,6 +4,9 @@ use std::ops::Range;
 
 use pmuscope_report::Key;
 
+/// Lines that are shown before one that was jumped to.
+const CONTEXT: usize = 5;
+
 /// Where a reader is in a list.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ListPosition {
@@ -30,6 +33,14 @@ impl ListPosition {
         }
         .min(last);
         true
+    }
+
+    /// Chooses a line, and shows some before it.
+    pub(crate) fn jump(&mut self, at: usize) {
+        self.at = at;
+        if at < self.first || at >= self.first + self.page {
+            self.first = at.saturating_sub((self.page / 2).max(CONTEXT));
+        }
     }
 
     /// The chosen line, counted from the first of those that are seen.

@@ -1,6 +1,7 @@
 //! What lies over a view: a menu, a line that is typed, the help, a command.
 
 use pmuscope_report::Key;
+use pmuscope_text::wrap;
 
 use crate::flags::PRINTED;
 use crate::list::ListPosition;
@@ -24,11 +25,73 @@ pub(crate) const VIEWS: [(char, &str); 9] = [
 
 /// What lies over a view.
 pub(crate) enum Overlay {
-    Help,
-    /// A command, as a shell takes it.
-    Command(String),
+    Text(TextBox),
     Menu(Menu),
     Prompt(Prompt),
+}
+
+/// How long lines of a text are broken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Breaks {
+    AtSpaces,
+    /// It is copied as it is, or has no spaces.
+    Anywhere,
+}
+
+/// A text to be read. Keys that move scroll it where it does not fit; all others close it.
+pub(crate) struct TextBox {
+    title: String,
+    paragraphs: Vec<String>,
+    breaks: Breaks,
+    list: ListPosition,
+    /// Lines as of the last drawing, where they did not fit.
+    lines: Option<usize>,
+}
+
+impl TextBox {
+    pub(crate) fn new(title: impl Into<String>, paragraphs: Vec<String>, breaks: Breaks) -> Self {
+        let (title, list) = (title.into(), ListPosition::default());
+        Self { title, paragraphs, breaks, list, lines: None }
+    }
+
+    /// Whether it stays open.
+    pub(crate) fn key(&mut self, key: Key) -> bool {
+        self.lines.is_some_and(|lines| self.list.moves(key, lines))
+    }
+
+    /// The title, and the lines of at most `width` columns that are seen.
+    pub(crate) fn seen(&mut self, width: usize, height: usize) -> (String, Vec<String>) {
+        let width = width.max(8);
+        let break_up = |text: &String| -> Vec<String> {
+            match self.breaks {
+                Breaks::AtSpaces => wrap(text, Some(width), 0).lines().map(str::to_owned).collect(),
+                Breaks::Anywhere => {
+                    let all: Vec<char> = text.chars().collect();
+                    all.chunks(width).map(|part| part.iter().collect()).collect()
+                }
+            }
+        };
+        let lines: Vec<String> = self
+            .paragraphs
+            .iter()
+            .flat_map(|text| if text.is_empty() { vec![String::new()] } else { break_up(text) })
+            .collect();
+        if lines.len() <= height {
+            self.lines = None;
+            return (self.title.clone(), lines);
+        }
+        self.lines = Some(lines.len());
+        let seen = self.list.scrolled(lines.len(), height);
+        let title = format!("{}, {}-{} of {}", self.title, seen.start + 1, seen.end, lines.len());
+        // As wide as the widest of all lines, so that scrolling moves nothing else.
+        let widest = lines.iter().map(|line| line.chars().count()).max().unwrap_or(0);
+        let mut shown = lines[seen].to_vec();
+        if let Some(first) = shown.first_mut() {
+            let missing = widest.saturating_sub(first.chars().count());
+            first.push_str(&" ".repeat(missing));
+        }
+        (title, shown)
+    }
 }
 
 /// What is typed for.

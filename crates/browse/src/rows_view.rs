@@ -2,13 +2,15 @@
 
 use std::cmp::Reverse;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use pmuscope_profile::views::{Dimension, Key as RowKey, Row};
-use pmuscope_report::{Key, RowsBy, Style, TableLines, rows_lines};
+use pmuscope_report::{Key, RowsBy, Style, TableLines, functions_lines, rows_lines};
 
 use crate::command::CommandLine;
 use crate::list::ListPosition;
-use crate::seen::{RowsTable, SeenCounts};
+use crate::rows_table::{RowsTable, TableRows};
+use crate::seen::SeenCounts;
 use crate::subject::Subject;
 
 /// Rows that have an interval: some 100 µs each, and nobody scrolls further to see one.
@@ -103,7 +105,7 @@ impl RowsView {
     /// Counts anew; the chosen row stays where it is there.
     pub(crate) fn count(&mut self, counts: &SeenCounts) {
         let chosen = self.left_at.take().or_else(|| self.chosen_keys(counts));
-        self.all = counts.rows(self.kind.dimensions(), INTERVALS);
+        self.all = counts.rows(self.kind, INTERVALS);
         self.arrange(counts, chosen.as_deref());
     }
 
@@ -124,7 +126,7 @@ impl RowsView {
 
     fn chosen_keys(&self, counts: &SeenCounts) -> Option<Vec<RowKey>> {
         let at = self.shown.get(self.list.at)?;
-        self.all.rows.row(counts.seen(), *at as usize).map(|row| row.keys)
+        self.all.rows.keys(counts.seen(), *at)
     }
 
     /// Sorts and filters; `chosen` are the keys of the row to be chosen, where it is left.
@@ -147,8 +149,11 @@ impl RowsView {
                 };
                 shown.sort_by(|a, b| width(b).total_cmp(&width(a)));
             }
-            Sort::Total => shown.sort_by_key(|&at| Reverse(all.sums(at as usize).1.weight)),
-            Sort::Samples => shown.sort_by_key(|&at| Reverse(all.sums(at as usize).0.samples)),
+            Sort::Total => {
+                let total = |at: u32| all.size(at).total;
+                shown.sort_by(|&a, &b| total(b).total_cmp(&total(a)));
+            }
+            Sort::Samples => shown.sort_by_key(|&at| Reverse(all.size(at).samples)),
             Sort::Key(dimension) => {
                 let ranks = all.key_ranks(seen, dimension);
                 shown.sort_by_key(|&at| ranks[at as usize]);
@@ -170,8 +175,10 @@ impl RowsView {
 
     /// The filter that is typed.
     pub(crate) fn set_filter(&mut self, filter: &str, counts: &SeenCounts) {
+        // Who finds a row so and drops the filter finds it among the others.
+        let chosen = filter.is_empty().then(|| self.chosen_keys(counts)).flatten();
         filter.clone_into(&mut self.filter);
-        self.arrange(counts, None);
+        self.arrange(counts, chosen.as_deref());
     }
 
     pub(crate) fn filter(&self) -> &str {
@@ -214,8 +221,14 @@ impl RowsView {
     }
 
     pub(crate) fn subject(&self, counts: &SeenCounts) -> Subject {
-        let keys = self.chosen_keys(counts);
-        keys.map(|keys| Subject::of_row(self.kind.dimensions(), &keys)).unwrap_or_default()
+        let Some(keys) = self.chosen_keys(counts) else { return Subject::default() };
+        let subject = Subject::of_row(self.kind.dimensions(), &keys);
+        match keys.get(self.kind.dimensions().len()) {
+            Some(RowKey::Name(outer)) => {
+                Subject { inlined_into: Some(Arc::clone(outer)), ..subject }
+            }
+            _ => subject,
+        }
     }
 
     /// `functions by self, rows 1-18 of 214`.
@@ -249,25 +262,41 @@ impl RowsView {
         height: usize,
         style: &Style,
     ) -> (TableLines, usize) {
-        let children = self.has_totals(counts);
-        let by = RowsBy { dimensions: self.kind.dimensions(), modules: counts.modules(), children };
-        let rows = |range: std::ops::Range<usize>| -> Vec<Row> {
-            self.shown[range].iter().filter_map(|&at| self.all.row(counts, at)).collect()
-        };
         let all = self.shown.len();
         // The head may take two lines where it is narrow.
-        let heads = rows_lines(&rows(0..all.min(1)), by, style).head.len();
+        let heads = self.table_lines(counts, 0..all.min(1), style).head.len();
         let seen = self.list.seen(all, height.saturating_sub(heads));
         let chosen = self.list.line(&seen);
         let (from, skipped) = if seen.end <= STEADY { (0, seen.start) } else { (seen.start, 0) };
         let steady = if from == 0 { all.min(STEADY) } else { seen.end };
-        let mut lines = rows_lines(&rows(from..steady.max(seen.end)), by, style);
+        let mut lines = self.table_lines(counts, from..steady.max(seen.end), style);
         lines.rows = lines.rows.drain(..).skip(skipped).take(seen.len()).collect();
         (lines, chosen)
     }
 
+    /// Some of the rows as lines.
+    fn table_lines(
+        &self,
+        counts: &SeenCounts,
+        range: std::ops::Range<usize>,
+        style: &Style,
+    ) -> TableLines {
+        let (shown, modules) = (&self.shown[range], counts.modules());
+        if let (TableRows::Functions(table), Some(event)) = (&self.all.rows, counts.event()) {
+            let rows: Vec<_> = shown.iter().filter_map(|&at| self.all.function(at)).collect();
+            return functions_lines(table, &rows, event, modules, style);
+        }
+        let rows: Vec<Row> =
+            shown.iter().filter_map(|&at| self.all.row(counts.seen(), at)).collect();
+        let children = self.has_totals(counts);
+        rows_lines(&rows, RowsBy { dimensions: self.kind.dimensions(), modules, children }, style)
+    }
+
     pub(crate) fn command(&self, line: CommandLine) -> CommandLine {
-        line.with(["--by".to_owned(), self.kind.by()])
+        match self.kind {
+            RowsKind::Functions => line,
+            kind => line.with(["--by".to_owned(), kind.by()]),
+        }
     }
 }
 

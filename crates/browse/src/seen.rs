@@ -6,10 +6,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
 use pmuscope_profile::aggregate::{Aggregate, CellCounts, Timeline};
-use pmuscope_profile::views::{CallSites, CellRanks, Dimension, RankedRows, Row, ranked_rows};
+use pmuscope_profile::views::{
+    CallSites, CellRanks, RankedRows, RowIntervals, ranked_functions, ranked_rows,
+};
 use pmuscope_profile::{EventProfile, ModuleSummary, Profile};
-use pmuscope_stats::Interval;
 
+use crate::rows_table::{RowsTable, TableRows};
+use crate::rows_view::RowsKind;
 use crate::step::{FilterStep, narrow};
 
 /// Samples, counted; all views are made of them.
@@ -35,31 +38,6 @@ pub(crate) struct SeenCounts {
     tables: RefCell<RecentTables>,
 }
 
-/// Rows, the largest first; and the intervals of the largest, which are counted when no key waits.
-#[derive(Default)]
-pub(crate) struct RowsTable {
-    pub(crate) rows: RankedRows,
-    intervals: OnceCell<Vec<Option<Interval>>>,
-}
-
-impl RowsTable {
-    /// A row with its interval, where that is counted.
-    pub(crate) fn row(&self, counts: &SeenCounts, at: u32) -> Option<Row> {
-        let row = self.rows.row(counts.seen(), at as usize)?;
-        Some(Row { interval: self.interval(at), ..row })
-    }
-
-    /// Whether intervals are still to be counted.
-    pub(crate) fn lacks_intervals(&self) -> bool {
-        self.intervals.get().is_none()
-    }
-
-    /// The interval of a row, where it has one and that is counted.
-    pub(crate) fn interval(&self, at: u32) -> Option<Interval> {
-        self.intervals.get().and_then(|all| all.get(at as usize).copied().flatten())
-    }
-}
-
 /// Tables by rows, so that one that is gone back to is not made again.
 #[derive(Default)]
 struct RecentTables {
@@ -70,18 +48,19 @@ struct RecentTables {
 }
 
 struct RecentTable {
-    by: Vec<Dimension>,
+    kind: RowsKind,
     event: usize,
     steps: Vec<FilterStep>,
     table: Rc<RowsTable>,
 }
 
 impl RecentTables {
-    /// Rows of all tables, but that there is always one: 40 bytes each.
-    const MOST_ROWS: usize = 4_000_000;
+    /// Bytes of the rows of all tables, but that there is always one.
+    const MOST_BYTES: usize = 160 << 20;
 
-    fn find(&self, by: &[Dimension], event: usize, steps: &[FilterStep]) -> Option<Rc<RowsTable>> {
-        let is_it = |one: &&RecentTable| one.by == by && one.event == event && one.steps == steps;
+    fn find(&self, kind: RowsKind, event: usize, steps: &[FilterStep]) -> Option<Rc<RowsTable>> {
+        let is_it =
+            |one: &&RecentTable| one.kind == kind && one.event == event && one.steps == steps;
         self.tables.iter().find(is_it).map(|one| Rc::clone(&one.table))
     }
 
@@ -89,9 +68,10 @@ impl RecentTables {
         self.forget_ranks();
         self.tables.push(table);
         self.ranks = Some(ranks);
-        let mut rows: usize = self.tables.iter().map(|one| one.table.rows.len()).sum();
-        while rows > Self::MOST_ROWS && self.tables.len() > 1 {
-            rows -= self.tables.remove(0).table.rows.len();
+        let bytes_of = |one: &RecentTable| one.table.rows.len() * one.table.rows.bytes_of_row();
+        let mut bytes: usize = self.tables.iter().map(bytes_of).sum();
+        while bytes > Self::MOST_BYTES && self.tables.len() > 1 {
+            bytes -= bytes_of(&self.tables.remove(0));
         }
     }
 
@@ -214,22 +194,30 @@ impl SeenCounts {
     }
 
     /// Rows of the event; the first `intervals` will have an interval.
-    pub(crate) fn rows(&self, by: &[Dimension], intervals: usize) -> Rc<RowsTable> {
+    pub(crate) fn rows(&self, kind: RowsKind, intervals: usize) -> Rc<RowsTable> {
         let Some(event) = self.event() else {
-            return Rc::new(RowsTable {
-                rows: RankedRows::default(),
-                intervals: Vec::new().into(),
-            });
+            let rows = TableRows::By(RankedRows::default());
+            return Rc::new(RowsTable { rows, intervals: RowIntervals::default().into() });
         };
         let mut tables = self.tables.borrow_mut();
-        if let Some(table) = tables.find(by, self.event, &self.steps) {
+        if let Some(table) = tables.find(kind, self.event, &self.steps) {
             return table;
         }
-        let node_of = self.node_of();
-        let (rows, ranks) = ranked_rows(self.seen(), event.index, by, &node_of, intervals);
+        let (seen, index) = (self.seen(), event.index);
+        let (rows, ranks) = match kind {
+            RowsKind::Functions => {
+                let (rows, ranks) = ranked_functions(seen, index, event.by_period, intervals);
+                (TableRows::Functions(rows), ranks)
+            }
+            kind => {
+                let (by, node_of) = (kind.dimensions(), self.node_of());
+                let (rows, ranks) = ranked_rows(seen, index, by, &node_of, intervals);
+                (TableRows::By(rows), ranks)
+            }
+        };
         let table = Rc::new(RowsTable { rows, intervals: OnceCell::new() });
         let recent = RecentTable {
-            by: by.to_vec(),
+            kind,
             event: self.event,
             steps: self.steps.clone(),
             table: Rc::clone(&table),
@@ -246,6 +234,22 @@ impl SeenCounts {
             newest.table.intervals.get_or_init(|| ranks.intervals(self.seen()));
         }
         true
+    }
+
+    /// Takes into the profile that the program's phases are too long for intervals, where the newest table of all functions
+    /// says so; whether it does.
+    pub(crate) fn note_long_phases(&mut self) -> bool {
+        let tables = self.tables.borrow();
+        let newest = tables.tables.last().filter(|one| {
+            one.kind == RowsKind::Functions && one.steps.is_empty() && one.event == self.event
+        });
+        let found = newest.and_then(|one| one.table.intervals.get()?.long_phases);
+        let Some(event) = self.profile.events.get_mut(self.event) else { return false };
+        let is_new = found.is_some() && event.long_phases != found;
+        if is_new {
+            event.long_phases = found;
+        }
+        is_new
     }
 
     /// Whether a stack is more than a function and what was inlined into it.

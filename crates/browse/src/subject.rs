@@ -7,6 +7,7 @@ use pmuscope_profile::views::{CallSite, Dimension, Key as RowKey};
 
 use pmuscope_report::place_text;
 
+use crate::code_view::Listing;
 use crate::step::FilterStep;
 
 /// What a line names. What it does not name is `None`.
@@ -20,6 +21,8 @@ pub(crate) struct Subject {
     /// Index of the module.
     pub(crate) module: Option<u32>,
     pub(crate) function: Option<Arc<str>>,
+    /// The function that holds its code, if it was inlined.
+    pub(crate) inlined_into: Option<Arc<str>>,
     /// It is a function, if perhaps one without a name.
     pub(crate) is_code: bool,
 }
@@ -29,10 +32,22 @@ pub(crate) struct Subject {
 pub(crate) enum Action {
     /// A filter more.
     Keep(FilterStep),
-    /// The code of a function in a module.
-    Annotate(Arc<str>, u32),
-    /// Who calls a function, and what it calls.
-    Neighbors(CallSite),
+    /// The code of a function.
+    Annotate(CodeOf),
+    /// Who calls a function, and what it calls; of a comm.
+    Neighbors(CallSite, Option<Arc<str>>),
+}
+
+/// A function whose code is to be shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CodeOf {
+    /// `None`: all code of the module that has no function.
+    pub(crate) function: Option<Arc<str>>,
+    pub(crate) inlined_into: Option<Arc<str>>,
+    /// Index of the module.
+    pub(crate) module: u32,
+    /// What is shown first.
+    pub(crate) listing: Listing,
 }
 
 /// An entry of the menu: its key, what it says, what it does.
@@ -73,17 +88,48 @@ impl Subject {
         }
     }
 
+    /// Everything it names, in full: a table shortens names.
+    pub(crate) fn in_full(&self, modules: &[ModuleSummary]) -> Vec<String> {
+        let number = |what: &str, number: Option<i64>| Some(format!("{what} {}", number?));
+        let name = |what: &str, name: &Option<Arc<str>>| Some(format!("{what} {}", name.as_ref()?));
+        let module = self.module.and_then(|at| modules.get(at as usize));
+        let unnamed = self.is_code && self.function.is_none();
+        [
+            name("function", &self.function),
+            unnamed.then(|| "function [unknown]".to_owned()),
+            name("inlined into", &self.inlined_into),
+            module.map(|module| format!("DSO {}", module.path)),
+            module.and_then(|module| Some(format!("build ID {}", module.build_id.as_ref()?))),
+            name("comm", &self.comm),
+            number("process", self.process),
+            number("thread", self.thread),
+            number("CPU", self.cpu),
+            number("NUMA node", self.node),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+
     /// All that can be done, in the order of the menu. perf's keys: `a`, `d`, `t`.
     pub(crate) fn choices(&self, modules: &[ModuleSummary]) -> Vec<Choice> {
         let mut out = Vec::new();
         let mut add = |key, text: String, action| out.push(Choice { key, text, action });
-        if let (Some(name), Some(module)) = (&self.function, self.module) {
-            add('a', format!("annotate {name}"), Action::Annotate(Arc::clone(name), module));
+        if let Some(module) = self.module.filter(|_| self.is_code) {
+            let name = self.function.as_deref().unwrap_or("[unknown]");
+            let (function, inlined_into) = (self.function.clone(), self.inlined_into.clone());
+            let listing = Listing::Source;
+            let code = CodeOf { function, inlined_into, module, listing };
+            add('a', format!("annotate {name}"), Action::Annotate(code));
         }
         if let Some(module) = self.module.filter(|_| self.is_code) {
             let site = CallSite { function: self.function.clone(), module };
             let name = place_text(&site, modules);
-            add('n', format!("callers and callees of {name}"), Action::Neighbors(site));
+            let neighbors = Action::Neighbors(site, self.comm.clone());
+            add('n', format!("callers and callees of {name}"), neighbors);
+            let (function, inlined_into) = (self.function.clone(), self.inlined_into.clone());
+            let code = CodeOf { function, inlined_into, module, listing: Listing::Assembly };
+            add('A', format!("instructions of {name}"), Action::Annotate(code));
         }
         if let Some(name) = &self.function {
             let through = FilterStep::Through(Arc::clone(name));

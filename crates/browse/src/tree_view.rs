@@ -142,7 +142,8 @@ impl TreeView {
     pub(crate) fn key(&mut self, key: Key, counts: &SeenCounts) -> bool {
         match key {
             Key::Enter | Key::Char('+') => self.turn(counts, |_| true),
-            Key::Right => self.turn(counts, |line| !line.open),
+            // What has nothing to be opened is shown in full.
+            Key::Right if self.can_open() => self.turn(counts, |line| !line.open),
             Key::Char('E') => self.open_all(counts, OPEN_ALL_FROM),
             Key::Char('C') => self.open_all(counts, f64::INFINITY),
             key => return self.list.moves(key, self.lines.len()),
@@ -157,6 +158,10 @@ impl TreeView {
             self.turn(counts, |_| true);
         }
         is_open
+    }
+
+    fn can_open(&self) -> bool {
+        self.lines.get(self.list.at).is_some_and(|line| line.below && !line.open)
     }
 
     fn turn(&mut self, counts: &SeenCounts, when: impl Fn(&TreeLine) -> bool) {

@@ -75,8 +75,8 @@ pub(crate) use pmuscope_text::wrap_parts;
 pub use pmuscope_text::{Cell, Column, Paint, Style, Table, TableLines, wrap, wrap_lines};
 use pmuscope_text::{style, table};
 pub use recording::{
-    Note, RECORDING_SCHEMA, RecordingReport, RowLimits, head_text, kept_text, modules_text, notes,
-    order_note, other_data_text, recording_text, warnings_text,
+    Note, RECORDING_SCHEMA, RecordingReport, RowLimits, browser_notes, head_text, kept_text,
+    modules_text, notes, order_note, other_data_text, recording_text, warnings_text,
 };
 pub use report::Report;
 pub use sharing::{SampledLine, SharingBy, SharingDiffView, SharingView, WatchedLinesView};
@@ -87,9 +87,9 @@ pub use top::{TopBy, TopReport, TopView};
 pub use topdown::sweep_text;
 pub use views::{
     AnnotateView, EventRows, ROWS_SCHEMA, RowsBy, RowsReport, TreeLimits, accesses, balance_text,
-    branches, data, functions_delimited, keys_text, neighbors_text, place_text, rows_delimited,
-    rows_lines, rows_page, rows_text, side_by_side_delimited, side_by_side_page, side_by_side_text,
-    tree_text,
+    branches, data, functions_delimited, functions_lines, keys_text, neighbors_text, place_text,
+    rows_delimited, rows_lines, rows_page, rows_text, side_by_side_delimited, side_by_side_page,
+    side_by_side_text, tree_text,
 };
 pub use waits::{WaitsView, waits_summary};
 pub use watch::{WatchLimits, WatchView};

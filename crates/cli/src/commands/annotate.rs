@@ -7,8 +7,7 @@ use std::path::Path;
 use pmuscope_console::exit::{Exit, bad_input};
 use pmuscope_console::output::Form;
 use pmuscope_console::say;
-use pmuscope_profile::aggregate::FunctionId;
-use pmuscope_profile::views::{Sampled, inlined_into, sampled};
+use pmuscope_profile::views::{CodeHolder, Sampled, inlined_into, sampled};
 use pmuscope_profile::{Annotation, Detail, GroupBy, ModuleSummary, Options, Profile, is_named};
 use pmuscope_report::number::count;
 use pmuscope_report::{AnnotateView, escape, head_text, kept_text};
@@ -28,12 +27,13 @@ const NEAR: f64 = 0.5;
 pub(crate) struct AnnotateArgs {
     /// Show a function's samples by source line and instruction
     ///
-    /// Part of the name is enough where it is unique; =NAME is the whole name.
+    /// Part of the name is enough where it is unique; =NAME is the whole name. An inlined function is marked in the
+    /// function that it was inlined into. "[unknown]" is the code of a DSO that has no function names.
     #[arg(
         long,
         value_name = "FUNCTION",
         group = "code",
-        conflicts_with_all = ["by", "group", "call_tree", "peek", "modules", "symbol_filter", "no_inline"]
+        conflicts_with_all = ["by", "group", "call_tree", "peek", "modules", "no_inline"]
     )]
     annotate: Option<String>,
     /// With -o FILE.html: code of the N hottest functions
@@ -48,9 +48,12 @@ pub(crate) struct AnnotateArgs {
     annotate_top: Option<usize>,
     /// With --annotate: choose the function in this DSO
     ///
-    /// DSO: the binary or shared library. The end of its path is enough.
+    /// DSO: the binary or shared library. The end of its path is enough, or the beginning of its build ID.
     #[arg(long, value_name = "DSO", requires = "annotate")]
     dso: Option<String>,
+    /// With --annotate: mark the function where it was inlined into this one
+    #[arg(long, value_name = "FUNCTION", requires = "annotate")]
+    inlined_into: Option<String>,
     /// With --annotate: disassemble with this objdump
     #[arg(
         long,
@@ -86,19 +89,33 @@ impl AnnotateArgs {
 
     /// The requested functions, of a profile with [`Detail::Address`].
     pub(super) fn of_page<'a>(
-        &self,
+        &'a self,
         profile: &'a Profile,
         symbolizer: &mut Symbolizer,
     ) -> anyhow::Result<Vec<Annotation<'a>>> {
-        let functions = match (&self.annotate, self.annotate_top) {
-            (Some(name), _) => vec![choose(profile, name, self.dso.as_deref())?],
-            (None, most) => {
-                let all = sampled(&profile.aggregate).into_iter();
-                all.take(most.unwrap_or(0)).map(|one| one.function).collect()
-            }
+        if let Some(name) = &self.annotate {
+            return Ok(vec![self.annotation(profile, name, symbolizer)?]);
+        }
+        let named = sampled(&profile.aggregate).into_iter().map(|one| one.holder);
+        let named = named.filter(|holder| holder.function.is_some());
+        let annotation = |holder| Annotation::new(profile, holder, symbolizer, &self.objdump);
+        Ok(named.take(self.annotate_top.unwrap_or(0)).map(annotation).collect())
+    }
+
+    /// The function called `name`, or the one that it was inlined into.
+    fn annotation<'a>(
+        &'a self,
+        profile: &'a Profile,
+        name: &'a str,
+        symbolizer: &mut Symbolizer,
+    ) -> anyhow::Result<Annotation<'a>> {
+        let dso = self.dso.as_deref();
+        let chosen = match &self.inlined_into {
+            Some(outer) => choose_outer(profile, name, outer, dso)?,
+            None => choose(profile, name, dso)?,
         };
-        let annotation = |function| Annotation::new(profile, function, symbolizer, &self.objdump);
-        Ok(functions.into_iter().map(annotation).collect())
+        let annotation = Annotation::new(profile, chosen.holder, symbolizer, &self.objdump);
+        Ok(annotation.marking(chosen.is_inlined.then_some(name)))
     }
 
     /// Reads the recording and shows the function called `name`; `all`: what is far from samples too.
@@ -122,8 +139,7 @@ impl AnnotateArgs {
             form.print(&head_text(&profile, &file, &form.style))?;
             return Ok(Exit::Incomplete);
         }
-        let function = choose(&profile, name, self.dso.as_deref())?;
-        let annotation = Annotation::new(&profile, function, &mut symbolizer, &self.objdump);
+        let annotation = self.annotation(&profile, name, &mut symbolizer)?;
         let is_done = is_whole(&profile) && annotation.listings.is_ok();
         let exit = if is_done { Exit::Done } else { Exit::Incomplete };
         if let Some(kept) = kept_text(&profile).filter(|_| form.format.separator().is_some()) {
@@ -135,20 +151,31 @@ impl AnnotateArgs {
     }
 }
 
+/// What code without a function is called.
+const UNKNOWN: &str = "[unknown]";
+
+/// The code to be shown.
+struct ChosenCode {
+    holder: CodeHolder,
+    /// What was asked for was inlined there.
+    is_inlined: bool,
+}
+
 /// The one function that is meant.
-fn choose(profile: &Profile, asked: &str, dso: Option<&str>) -> anyhow::Result<FunctionId> {
-    let all = sampled(&profile.aggregate);
-    let name = |one: &Sampled| &*profile.aggregate.functions[one.function as usize].name;
-    let module = |one: &Sampled| {
-        let module = profile.aggregate.functions[one.function as usize].module;
-        &profile.modules[module as usize]
-    };
-    let exact: Vec<&Sampled> = all.iter().filter(|one| name(one) == asked).collect();
-    let called = if exact.is_empty() {
-        all.iter().filter(|one| is_named(name(one), asked)).collect()
-    } else {
-        exact
-    };
+fn choose(profile: &Profile, asked: &str, dso: Option<&str>) -> anyhow::Result<ChosenCode> {
+    let counts = &profile.aggregate;
+    let all = sampled(counts);
+    let name = |one: &Sampled| one.holder.name(counts).unwrap_or(UNKNOWN);
+    let module = |one: &Sampled| &profile.modules[one.holder.module as usize];
+    let mut called: Vec<&Sampled> = all.iter().filter(|one| name(one) == asked).collect();
+    if called.is_empty() {
+        let outer = inlined_into(counts, asked);
+        if !outer.is_empty() {
+            return holder_of_inlined(profile, asked, outer, dso);
+        }
+        let named = all.iter().filter(|one| one.holder.function.is_some());
+        called = named.filter(|one| is_named(name(one), asked)).collect();
+    }
     let names: BTreeSet<&str> = called.iter().map(|one| name(one)).collect();
     if names.is_empty() {
         return Err(bad_input(unknown(profile, asked.strip_prefix('=').unwrap_or(asked), &all)));
@@ -162,29 +189,112 @@ fn choose(profile: &Profile, asked: &str, dso: Option<&str>) -> anyhow::Result<F
             escape(asked)
         )));
     }
-    let here: Vec<&&Sampled> =
-        called.iter().filter(|one| dso.is_none_or(|dso| is_called(module(one), dso))).collect();
-    match here[..] {
-        [one] => Ok(one.function),
+    let here = in_dso(called.clone(), |one| module(one), dso);
+    match &here[..] {
+        [one] => Ok(ChosenCode { holder: one.holder, is_inlined: false }),
         _ => {
-            let of = if here.is_empty() { called.iter().collect() } else { here };
+            let of = if here.is_empty() { &called } else { &here };
             let listed = listed(of.iter().map(|one| (&*module(one).path, one.samples)));
-            let name = name(called[0]);
             Err(bad_input(format!(
                 "{} was sampled in {listed}. Try: --dso {}",
-                escape(name),
+                escape(name(called[0])),
                 escape(module(called[0]).short_name())
             )))
         }
     }
 }
 
-/// Whether a module's path is this, or ends with it.
+/// The function `outer` that the function `asked` was inlined into.
+fn choose_outer(
+    profile: &Profile,
+    asked: &str,
+    outer: &str,
+    dso: Option<&str>,
+) -> anyhow::Result<ChosenCode> {
+    let counts = &profile.aggregate;
+    let all = inlined_into(counts, asked);
+    let called: Vec<CodeHolder> =
+        all.iter().copied().filter(|holder| holder.name(counts) == Some(outer)).collect();
+    if !called.is_empty() {
+        return holder_of_inlined(profile, asked, called, dso);
+    }
+    let (asked, outer) = (escape(asked), escape(outer));
+    Err(bad_input(match all.is_empty() {
+        true => {
+            format!("{asked} has no samples as an inlined function. Try: without --inlined-into")
+        }
+        false => {
+            let names = holder_names(profile, &all);
+            format!("{asked} was not inlined into {outer}, but into {names}. Try: one of these")
+        }
+    }))
+}
+
+/// The one of `holders`, which an inlined function is in.
+fn holder_of_inlined(
+    profile: &Profile,
+    asked: &str,
+    holders: Vec<CodeHolder>,
+    dso: Option<&str>,
+) -> anyhow::Result<ChosenCode> {
+    let counts = &profile.aggregate;
+    let module = |holder: &CodeHolder| &profile.modules[holder.module as usize];
+    let here = in_dso(holders.clone(), module, dso);
+    if let [holder] = here[..] {
+        return Ok(ChosenCode { holder, is_inlined: true });
+    }
+    let of = if here.is_empty() { &holders } else { &here };
+    let names: BTreeSet<Option<&str>> = of.iter().map(|holder| holder.name(counts)).collect();
+    let first = of[0];
+    let what_to_do = match names.len() {
+        1 => format!("--dso {}", escape(module(&first).short_name())),
+        _ => format!("--inlined-into '{}'", escape(first.name(counts).unwrap_or(UNKNOWN))),
+    };
+    Err(bad_input(format!(
+        "{} was inlined into {}. Try: {what_to_do}",
+        escape(asked),
+        holder_names(profile, of)
+    )))
+}
+
+/// `parse in libdb.so, main in db, 4 more`.
+fn holder_names(profile: &Profile, holders: &[CodeHolder]) -> String {
+    let word = |holder: &CodeHolder| {
+        let name = holder.name(&profile.aggregate).unwrap_or(UNKNOWN);
+        let module = profile.modules[holder.module as usize].short_name();
+        format!("{} in {}", escape(name), escape(module))
+    };
+    let mut words: Vec<String> = holders.iter().take(MOST).map(word).collect();
+    let more = holders.len().saturating_sub(MOST);
+    words.extend((more > 0).then(|| format!("{more} more")));
+    words.join(", ")
+}
+
+/// Those of `all` whose module is meant: by its whole path, else by the end of that or its build ID. Of files of one path
+/// the first, if nothing says which.
+fn in_dso<'a, T>(
+    all: Vec<T>,
+    module: impl Fn(&T) -> &'a ModuleSummary,
+    asked: Option<&str>,
+) -> Vec<T> {
+    let Some(asked) = asked else { return all };
+    if all.iter().any(|one| module(one).path == asked) {
+        return all.into_iter().filter(|one| module(one).path == asked).take(1).collect();
+    }
+    all.into_iter().filter(|one| is_called(module(one), asked)).collect()
+}
+
+/// Whether a module's path ends with this, or its build ID begins so.
 fn is_called(module: &ModuleSummary, asked: &str) -> bool {
     let before = module.path.strip_suffix(asked);
-    before
-        .is_some_and(|before| before.is_empty() || before.ends_with('/') || asked.starts_with('/'))
+    let is_path = before
+        .is_some_and(|before| before.is_empty() || before.ends_with('/') || asked.starts_with('/'));
+    let id = module.build_id.as_ref().map(ToString::to_string);
+    is_path || asked.len() >= SHORTEST_ID && id.is_some_and(|id| id.starts_with(asked))
 }
+
+/// Digits of a build ID that are enough to name a file.
+const SHORTEST_ID: usize = 8;
 
 /// `a (12 samples), b (3), 4 more`.
 fn listed<'a>(found: impl ExactSizeIterator<Item = (&'a str, u64)>) -> String {
@@ -206,18 +316,8 @@ fn listed<'a>(found: impl ExactSizeIterator<Item = (&'a str, u64)>) -> String {
 /// Why no function is called so, and which are nearly.
 fn unknown(profile: &Profile, asked: &str, all: &[Sampled]) -> String {
     let counts = &profile.aggregate;
-    let inlined = inlined_into(counts, asked);
-    if let Some(first) = inlined.first() {
-        let holders: Vec<String> =
-            inlined.iter().take(MOST).map(|name| escape(name).into_owned()).collect();
-        return format!(
-            "{} has no samples in its own code: it was inlined into {}. Try: --annotate '{}'",
-            escape(asked),
-            holders.join(", "),
-            escape(first)
-        );
-    }
-    let name = |one: &Sampled| &*counts.functions[one.function as usize].name;
+    let name = |one: &&Sampled| one.holder.name(counts).unwrap_or(UNKNOWN);
+    let all: Vec<&Sampled> = all.iter().filter(|one| one.holder.function.is_some()).collect();
     if all.is_empty() {
         return format!(
             "no sampled function is named {}: no sample of this recording has a function's name. Try: pmuscope \
@@ -227,19 +327,19 @@ fn unknown(profile: &Profile, asked: &str, all: &[Sampled]) -> String {
     }
     let mut near: Vec<(f64, &Sampled)> = all
         .iter()
-        .map(|one| (similarity(asked, name(one)), one))
+        .map(|one| (similarity(asked, name(one)), *one))
         .filter(|(similar, _)| *similar >= NEAR)
         .collect();
     near.sort_by(|a, b| b.0.total_cmp(&a.0));
     let (what, found): (_, Vec<&Sampled>) = if near.is_empty() {
-        ("Most samples are in", all.iter().collect())
+        ("Most samples are in", all)
     } else {
         ("Similar:", near.into_iter().map(|(_, one)| one).collect())
     };
     format!(
         "no sampled function is named {}. {what} {}. Try: pmuscope report --by function --limit all",
         escape(asked),
-        listed(found.into_iter().map(|one| (name(one), one.samples)))
+        listed(found.iter().map(|one| (name(one), one.samples)))
     )
 }
 

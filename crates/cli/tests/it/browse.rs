@@ -97,12 +97,12 @@ fn views_by_number_and_rows_sorted_and_filtered() {
             ["send", "SS"],
             ["wait", "functions by self ·"],
             ["send", "/send_"],
-            ["wait", "· 1 of 1 · filter: send_"],
+            ["wait", "filter: rows with send_"],
             ["send", "\u{7f}\u{7f}x\u{7f}_reply\r"],
-            ["wait", "filter: sen_reply"],
+            ["wait", "rows with sen_reply"],
             ["wait", "no lines"],
             ["send", "/\u{1b}"],
-            ["gone", "filter:"],
+            ["gone", "rows with"],
             ["send", "2"],
             ["wait", "call tree, callees indented"],
             ["wait", "- parse_line"],
@@ -198,11 +198,11 @@ fn filters_add_up_and_their_command_prints_the_same() {
             ["send", "4"],
             ["wait", "threads by share"],
             ["send", "t"],
-            ["wait", "· thread "],
+            ["wait", "> thread "],
             ["send", "1"],
             ["wait", "functions by self ·"],
             ["send", "/parse_line\r"],
-            ["wait", "· 1 of 1 · filter: parse_line"],
+            ["wait", "> rows with parse_line"],
             ["send", "x"],
             ["wait", "> through parse_line"],
             ["send", "9"],
@@ -237,11 +237,10 @@ fn filters_add_up_and_their_command_prints_the_same() {
         "--focus '=leaf_hash' --",
         "--focus '=parse_line'",
         "--time ",
-        "--by command",
     ] {
         assert_eq!(line.matches(part).count(), 1, "{part}: {line}");
     }
-    let crumbs = screen(&ended, 26).lines().nth(2).unwrap().to_owned();
+    let crumbs = screen(&ended, 26).lines().find(|line| line.contains("· filter: ")).unwrap();
     let seen: u64 = crumbs.split(' ').next().unwrap().replace(',', "").parse().unwrap();
     let program = env!("CARGO_BIN_EXE_pmuscope");
     let script = line.trim_end().replacen("pmuscope", program, 1) + " --json";
@@ -252,8 +251,9 @@ fn filters_add_up_and_their_command_prints_the_same() {
         Some(seen),
         "{crumbs}\n{line}"
     );
+    let crumbs = screen(&ended, 26);
     assert!(
-        seen > 0 && crumbs.contains("thread ") && crumbs.contains("through parse_line"),
+        seen > 0 && crumbs.contains("> thread ") && crumbs.contains("> through parse_line"),
         "{crumbs}"
     );
 }
@@ -268,7 +268,7 @@ fn a_line_has_a_menu_and_a_function_its_callers_and_code() {
         &json!([
             ["wait", "functions by self ·"],
             ["send", "/parse_line\r"],
-            ["wait", "· 1 of 1 ·"],
+            ["wait", "rows with parse_line"],
             ["send", "\r"],
             ["wait", "annotate parse_line"],
             ["send", "\u{1b}[B\r"],
@@ -276,12 +276,12 @@ fn a_line_has_a_menu_and_a_function_its_callers_and_code() {
             ["wait", "callee    leaf_hash [program]"],
             ["send", "\u{1b}[B\r"],
             ["wait", "callers and callees of leaf_hash [program]"],
-            ["wait", "send_reply [program]"],
+            ["wait", "filter: comm parser"],
             ["send", "a"],
             ["wait", "code of leaf_hash"],
             ["wait", "sink += i * i"],
-            ["send", "/imul\r"],
-            ["wait", "filter: imul"],
+            ["send", "s/imul\r"],
+            ["wait", "search: imul"],
             ["send", "\u{1b}"],
             ["wait", "callers and callees of leaf_hash"],
             ["send", "v"],
@@ -400,11 +400,11 @@ fn keys_move_keep_and_turn() {
         ("gone", "functions by self · 1 of"),
         ("send", home),
         ("send", "/leaf_hash\r"),
-        ("wait", "· 1 of 2 · filter: leaf_hash"),
+        ("wait", "rows with leaf_hash"),
         ("send", "m"),
         ("wait", "keep samples in leaf_hash"),
         ("send", "f"),
-        ("wait", "% · in leaf_hash"),
+        ("wait", "filter: in leaf_hash"),
         ("send", "c"),
         ("wait", "in leaf_hash > comm "),
         ("send", "Z"),
@@ -418,11 +418,11 @@ fn keys_move_keep_and_turn() {
         ("send", "Z4"),
         ("wait", "threads by share"),
         ("send", "p"),
-        ("wait", "% · process "),
+        ("wait", "filter: process "),
         ("send", "Z7"),
         ("wait", "CPUs by share"),
         ("send", "u"),
-        ("wait", "% · CPU "),
+        ("wait", "filter: CPU "),
         ("send", "o"),
         ("wait", "> node 0"),
         ("send", "Z2"),
@@ -438,10 +438,12 @@ fn keys_move_keep_and_turn() {
         ("send", "1/leaf_hash\ra"),
         ("wait", "code of leaf_hash"),
         ("wait", "sink += i * i"),
-        ("send", "/sink\r"),
-        ("wait", "filter: sink"),
-        ("send", "n"),
-        ("gone", "code of leaf_hash · 1 of"),
+        ("send", "s/mov\r"),
+        ("wait", "search: mov"),
+        ("send", "nH"),
+        ("wait", "assembly, % of function, hottest "),
+        ("send", "p"),
+        ("wait", "% of all samples"),
         ("send", "@"),
         ("wait", "@: no such key here (? lists them)"),
         ("send", "Q"),
@@ -553,4 +555,114 @@ fn a_recording_of_perf_is_looked_around_in() {
             ["send", "q"],
         ]),
     );
+}
+
+/// Rows that the report has as `hash (inlined into rounds)`, and nameless ones.
+const INLINED: &str = r#"
+static volatile unsigned long sink;
+static inline __attribute__((always_inline)) unsigned long hash(unsigned long n) {
+    unsigned long sum = 0;
+    for (unsigned long i = 0; i < n; i++) sum += i * i ^ sink;
+    return sum;
+}
+__attribute__((noinline)) void rounds(unsigned long n) { sink += hash(n); sink++; }
+__attribute__((noinline)) void others(unsigned long n) { sink += hash(n); sink--; }
+int main(void) {
+    for (int i = 0; i < 600; i++) { rounds(200000); others(100000); }
+}
+"#;
+
+/// `a` opens on each row of the report, at its hottest line; twins of one bare name are rows of their own.
+#[test]
+fn code_opens_on_every_row() {
+    skip_unless!(need_terminal());
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("program.c"), INLINED).unwrap();
+    scratch.run("gcc", "-g -O2 -o program program.c".split(' ')).exits(0);
+    scratch.pmuscope("record -e cpu-clock -F 997 -o x.data -- ./program".split(' ')).exits(0);
+    let report = scratch.pmuscope(["report", "x.data", "--json"]);
+    let report: Value = serde_json::from_str(&report.exits(0).stdout).unwrap();
+    let functions = report["events"][0]["functions"].as_array().unwrap();
+    let rows: Vec<&Value> =
+        functions.iter().filter(|row| row["samples"].as_u64() > Some(0)).take(8).collect();
+    let outer: Vec<&str> = rows
+        .iter()
+        .filter(|row| row["function"] == "hash")
+        .filter_map(|row| row["inlined_into"].as_str())
+        .collect();
+    assert_eq!(outer, ["rounds", "others"], "{functions:?}");
+    let mut steps = vec![json!(["wait", "functions by self · 1 of"])];
+    for (at, row) in rows.iter().enumerate() {
+        let name = row["function"].as_str().unwrap_or("[unknown]");
+        let title = match row["inlined_into"].as_str() {
+            Some(outer) => format!("code of {name} in program, inlined into {outer} ·"),
+            None => format!("code of {name} in "),
+        };
+        steps.extend([
+            json!(["send", "a"]),
+            json!(["wait", title]),
+            json!(["wait", "% of function, hottest 1 of "]),
+            json!(["send", "\u{1b}"]),
+            json!(["wait", format!("functions by self · {} of", at + 1)]),
+            json!(["send", "\u{1b}[B"]),
+        ]);
+    }
+    steps.push(json!(["send", "q"]));
+    let ended = browse(&scratch, &["x.data"], &Value::from(steps));
+    let opened = screen(&ended, 3);
+    assert!(opened.contains("> ") && opened.contains("sum += i * i"), "{opened}");
+    assert!(!ended.to_string().contains("Try: "), "{ended}");
+}
+
+#[test]
+fn a_replaced_recording_is_noticed() {
+    skip_unless!(need_terminal());
+    let scratch = recorded();
+    browse(
+        &scratch,
+        &["x.data"],
+        &json!([
+            ["wait", "functions by self ·"],
+            [
+                "run",
+                format!(
+                    "cd {0} && cp x.data y.data && mv y.data x.data",
+                    scratch.path("").display()
+                )
+            ],
+            ["wait", "warning: x.data was replaced or changed"],
+            ["send", "a"],
+            ["wait", "x.data was replaced: browse it anew"],
+            ["send", "q"],
+        ]),
+    );
+}
+
+/// Ctrl-Z gives the terminal to the shell, and `fg` draws everything again.
+#[test]
+fn it_can_be_suspended() {
+    skip_unless!(need_terminal());
+    skip_unless!(need_program("bash", "--version"));
+    let scratch = recorded();
+    let start = format!("{} browse x.data\n", env!("CARGO_BIN_EXE_pmuscope"));
+    let steps = json!([
+        ["send", start],
+        ["wait", "functions by self ·"],
+        ["wait", "? help"],
+        ["send", "\u{1a}"],
+        ["wait", "Stopped"],
+        ["send", "fg\n"],
+        ["wait", "functions by self ·"],
+        ["wait", "? help"],
+        ["send", "4"],
+        ["wait", "threads by share"],
+        ["send", "q"],
+        ["gone", "threads by share"],
+        ["send", "exit\n"],
+    ]);
+    let steps = steps.to_string();
+    let driver = ["-c", include_str!("pty.py"), &steps, "/bin/bash", "--norc", "-i"];
+    let outcome = scratch.run("python3", driver);
+    let ended: Value = serde_json::from_str(&outcome.exits(0).stdout).unwrap();
+    assert_eq!((&ended["failure"], &ended["status"]), (&Value::Null, &json!(0)), "{ended}");
 }

@@ -1,7 +1,7 @@
 //! One function from inside: its samples by instruction and by source line.
 //!
 //! The function is the one whose code the address lies in, whatever was inlined there; the line is that
-//! of the innermost inlined function, as debug information has it.
+//! of the innermost inlined function, as debug information has it. What has no function is of its module.
 
 use std::hash::Hash;
 use std::sync::Arc;
@@ -14,6 +14,7 @@ use super::Sums;
 use super::query::{NONE, series_of};
 use crate::aggregate::{Aggregate, CodeFrame, FunctionId, SampleCell};
 use crate::table::ValueNumbers;
+use crate::timeline::modules::UNKNOWN;
 
 /// Samples at one place of a function.
 #[derive(Debug, Clone, PartialEq)]
@@ -39,66 +40,126 @@ pub struct FunctionHits {
     pub lines: Vec<Hit<Line>>,
 }
 
-/// A function whose code samples were taken in.
+/// A function that holds code, or all code of a module that has no function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct CodeHolder {
+    /// Index into the recording's modules.
+    pub module: u32,
+    /// The function; `None` where there is no symbol.
+    pub function: Option<FunctionId>,
+}
+
+impl CodeHolder {
+    fn of(counts: &Aggregate, cell: &SampleCell) -> Self {
+        let frame = holder(counts, cell);
+        Self {
+            module: frame.map_or(UNKNOWN, |frame| frame.module),
+            function: frame.and_then(|frame| frame.function),
+        }
+    }
+
+    /// The function's name. Foreign text.
+    #[must_use]
+    pub fn name(self, counts: &Aggregate) -> Option<&str> {
+        self.function.map(|function| &*counts.functions[function as usize].name)
+    }
+}
+
+/// Code that samples were taken in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sampled {
-    /// The function.
-    pub function: FunctionId,
+    /// Where.
+    pub holder: CodeHolder,
     /// Samples of all events.
     pub samples: u64,
 }
 
-/// Functions that hold code in which samples were taken, the one with the most samples first.
+/// Functions that hold code in which samples were taken, and modules with samples that have no function; the most samples
+/// first.
 #[must_use]
 pub fn sampled(counts: &Aggregate) -> Vec<Sampled> {
-    let mut sums: FxHashMap<FunctionId, u64> = FxHashMap::default();
+    let mut sums: FxHashMap<CodeHolder, u64> = FxHashMap::default();
     for cell in &counts.cells {
-        if let Some(function) = holder(counts, cell).and_then(|frame| frame.function) {
-            *sums.entry(function).or_default() += cell.samples;
-        }
+        *sums.entry(CodeHolder::of(counts, cell)).or_default() += cell.samples;
     }
     let mut found: Vec<Sampled> =
-        sums.into_iter().map(|(function, samples)| Sampled { function, samples }).collect();
-    let name = |one: &Sampled| &counts.functions[one.function as usize].name;
+        sums.into_iter().map(|(holder, samples)| Sampled { holder, samples }).collect();
+    let place = |one: &Sampled| (one.holder.module, one.holder.function);
     found.sort_by(|a, b| {
         (b.samples.cmp(&a.samples))
-            .then_with(|| name(a).cmp(name(b)))
-            .then(a.function.cmp(&b.function))
+            .then_with(|| a.holder.name(counts).cmp(&b.holder.name(counts)))
+            .then_with(|| place(a).cmp(&place(b)))
     });
     found
 }
 
-/// Names of functions that hold code inlined from one that is called `name`, in order.
+/// Functions that hold code inlined from one that is called `name`, in the order of their names.
 #[must_use]
-pub fn inlined_into(counts: &Aggregate, name: &str) -> Vec<Arc<str>> {
+pub fn inlined_into(counts: &Aggregate, name: &str) -> Vec<CodeHolder> {
     let function = |id: FunctionId| &counts.functions[id as usize].name;
-    let mut found: FxHashSet<&Arc<str>> = FxHashSet::default();
+    let mut found: FxHashSet<CodeHolder> = FxHashSet::default();
     for cell in &counts.cells {
         let mut inlined = own_frames(counts, cell).take_while(|frame| frame.inlined);
         if inlined.any(|frame| frame.function.is_some_and(|id| **function(id) == *name)) {
-            found.extend(holder(counts, cell).and_then(|frame| frame.function).map(function));
+            found.insert(CodeHolder::of(counts, cell));
         }
     }
-    let mut found: Vec<Arc<str>> = found.into_iter().cloned().collect();
-    found.sort_unstable();
+    found.retain(|holder| holder.function.is_some());
+    let mut found: Vec<CodeHolder> = found.into_iter().collect();
+    found.sort_unstable_by_key(|holder| (holder.name(counts), holder.module));
     found
 }
 
 /// Where the samples of an event lie in a function; `None` if there are none. Of `counts` that tell
 /// addresses and lines apart.
 #[must_use]
-pub fn function_hits(counts: &Aggregate, event: u32, function: FunctionId) -> Option<FunctionHits> {
-    let is_in =
-        |cell: &SampleCell| holder(counts, cell).filter(|frame| frame.function == Some(function));
-    let own = hits(counts, event, |cell| is_in(cell).map(|_| ())).pop()?;
+pub fn function_hits(counts: &Aggregate, event: u32, place: CodeHolder) -> Option<FunctionHits> {
+    let is_in = |cell: &SampleCell| CodeHolder::of(counts, cell) == place;
+    let own = hits(counts, event, |cell| is_in(cell).then_some(())).pop()?;
     Some(FunctionHits {
         own,
-        addresses: hits(counts, event, |cell| is_in(cell)?.address),
+        addresses: hits(counts, event, |cell| {
+            is_in(cell).then(|| holder(counts, cell)?.address).flatten()
+        }),
         lines: hits(counts, event, |cell| {
-            is_in(cell)?;
-            own_frames(counts, cell).next()?.line.clone()
+            is_in(cell).then(|| own_frames(counts, cell).next()?.line.clone()).flatten()
         }),
     })
+}
+
+/// Where functions were inlined.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct InlinedCode {
+    /// Name of the innermost function that was inlined at an address, as the module counts it.
+    pub addresses: FxHashMap<u64, Arc<str>>,
+    /// The same of a source line.
+    pub lines: FxHashMap<Line, Arc<str>>,
+}
+
+impl InlinedCode {
+    /// As far as samples in the function say.
+    #[must_use]
+    pub fn of(counts: &Aggregate, place: CodeHolder) -> Self {
+        let mut found = Self::default();
+        let cells = counts.cells.iter().filter(|cell| CodeHolder::of(counts, cell) == place);
+        for frame in cells.filter_map(|cell| own_frames(counts, cell).next()) {
+            if let Some(function) = frame.function.filter(|_| frame.inlined) {
+                let name = &counts.functions[function as usize].name;
+                found.add(frame.address, frame.line.as_ref(), name);
+            }
+        }
+        found
+    }
+
+    /// Adds a function that was inlined at an address and a line.
+    pub(crate) fn add(&mut self, address: Option<u64>, line: Option<&Line>, name: &Arc<str>) {
+        if let Some(address) = address {
+            self.addresses.insert(address, Arc::clone(name));
+        }
+        if let Some(line) = line {
+            self.lines.insert(line.clone(), Arc::clone(name));
+        }
+    }
 }
 
 /// Frames of the place where samples were taken, the innermost first, callers behind them.
@@ -189,7 +250,8 @@ mod tests {
 
     #[test]
     fn samples_lie_at_addresses_and_at_the_innermost_lines() {
-        let found = function_hits(&counts(), 0, 0).unwrap();
+        let place = |function| CodeHolder { module: 0, function: Some(function) };
+        let found = function_hits(&counts(), 0, place(0)).unwrap();
         assert_eq!((found.own.sums.samples, found.own.share), (120, 0.75));
         let interval = found.own.interval.unwrap();
         assert!(interval.contains(0.75), "{interval:?}");
@@ -199,16 +261,32 @@ mod tests {
         let lines: Vec<(Option<u32>, f64)> =
             found.lines.iter().map(|hit| (hit.key.number, hit.share)).collect();
         assert_eq!(lines, [(Some(5), 0.25), (Some(90), 0.5)]);
-        assert_eq!(function_hits(&counts(), 0, 1), None, "it is inlined only");
-        assert_eq!(function_hits(&counts(), 7, 0), None);
+        assert_eq!(function_hits(&counts(), 0, place(1)), None, "it is inlined only");
+        assert_eq!(function_hits(&counts(), 7, place(0)), None);
+    }
+
+    #[test]
+    fn code_without_a_function_is_of_its_module() {
+        let mut counts = counts();
+        counts.frames[3].function = None;
+        let place = CodeHolder { module: 0, function: None };
+        let found = function_hits(&counts, 0, place).unwrap();
+        let at: Vec<u64> = found.addresses.iter().map(|hit| hit.key).collect();
+        assert_eq!((found.own.sums.samples, at), (40, vec![64]));
+        assert_eq!(sampled(&counts)[1], Sampled { holder: place, samples: 40 });
     }
 
     #[test]
     fn functions_are_those_that_hold_the_code() {
-        let found: Vec<(u32, u64)> =
-            sampled(&counts()).iter().map(|one| (one.function, one.samples)).collect();
-        assert_eq!(found, [(0, 120), (2, 40)]);
-        assert_eq!(inlined_into(&counts(), "inner"), ["outer".into()]);
+        let found: Vec<(Option<u32>, u64)> =
+            sampled(&counts()).iter().map(|one| (one.holder.function, one.samples)).collect();
+        assert_eq!(found, [(Some(0), 120), (Some(2), 40)]);
+        let outer = CodeHolder { module: 0, function: Some(0) };
+        assert_eq!(inlined_into(&counts(), "inner"), [outer]);
+        let inlined = InlinedCode::of(&counts(), outer);
+        let line = Line { file: "/a.c".into(), number: Some(90) };
+        assert_eq!(inlined.addresses, [(20, "inner".into())].into_iter().collect());
+        assert_eq!(inlined.lines, [(line, "inner".into())].into_iter().collect());
         assert!(inlined_into(&counts(), "outer").is_empty());
     }
 }

@@ -10,15 +10,14 @@ use pmuscope_symbols::{
 };
 use rustc_hash::FxHashMap;
 
-use crate::aggregate::FunctionId;
 use crate::profile::{EventProfile, ModuleSummary, Profile};
 use crate::timeline::modules::ModuleKind;
-use crate::views::{FunctionHits, function_hits};
+use crate::views::{CodeHolder, FunctionHits, InlinedCode, function_hits};
 
 /// All there is to show of one function.
 #[derive(Debug)]
 pub struct Annotation<'a> {
-    /// Its name. Foreign text.
+    /// Its name; `[unknown]` for all code of a module that has no function. Foreign text.
     pub function: &'a str,
     /// The module that it lies in.
     pub module: &'a ModuleSummary,
@@ -28,6 +27,10 @@ pub struct Annotation<'a> {
     pub listings: Result<Vec<Listing>, NoInstructions>,
     /// Source files of its code, in order of their paths.
     pub sources: Vec<SourceFile>,
+    /// What was inlined into it, and where.
+    pub inlined: InlinedCode,
+    /// The name of a function whose code in it is marked. Foreign text.
+    pub marked: Option<&'a str>,
 }
 
 /// Why there are no instructions.
@@ -65,6 +68,8 @@ pub struct Listed {
     pub text: String,
     /// Its source line, in the innermost function inlined there.
     pub line: Option<Line>,
+    /// Name of that function; `None` where nothing was inlined. Foreign text.
+    pub inlined: Option<Arc<str>>,
 }
 
 /// A source file.
@@ -77,20 +82,19 @@ pub struct SourceFile {
 }
 
 impl<'a> Annotation<'a> {
-    /// Everything about `function` of `profile`, whose counts tell addresses and lines apart. The
+    /// Everything about the code at `place` of `profile`, whose counts tell addresses and lines apart. The
     /// instructions are by `objdump`, a program's name or path.
     #[must_use]
     pub fn new(
         profile: &'a Profile,
-        function: FunctionId,
+        place: CodeHolder,
         symbolizer: &mut Symbolizer,
         objdump: &OsStr,
     ) -> Self {
         let counts = &profile.aggregate;
-        let known = &counts.functions[function as usize];
-        let module = &profile.modules[known.module as usize];
+        let module = &profile.modules[place.module as usize];
         let hits =
-            |event: &'a EventProfile| Some((event, function_hits(counts, event.index, function)?));
+            |event: &'a EventProfile| Some((event, function_hits(counts, event.index, place)?));
         let events: Vec<_> = profile.events.iter().filter_map(hits).collect();
         let addresses: BTreeSet<u64> =
             events.iter().flat_map(|(_, hits)| &hits.addresses).map(|hit| hit.key).collect();
@@ -107,7 +111,32 @@ impl<'a> Annotation<'a> {
             text: symbolizer.source(Path::new(&**path)).map_err(|error| error.to_string()),
         };
         let sources = paths.into_iter().map(source).collect();
-        Self { function: &known.name, module, events, listings, sources }
+        let mut inlined = InlinedCode::of(counts, place);
+        for one in listings.iter().flatten().flat_map(|listing| &listing.instructions) {
+            if let Some(name) = &one.inlined {
+                inlined.add(Some(one.at), one.line.as_ref(), name);
+            }
+        }
+        let function = place.name(counts).unwrap_or("[unknown]");
+        Self { function, module, events, listings, sources, inlined, marked: None }
+    }
+
+    /// The same, with the code of a function that was inlined into it marked.
+    #[must_use]
+    pub fn marking(self, inlined: Option<&'a str>) -> Self {
+        Self { marked: inlined, ..self }
+    }
+
+    /// Whether an address is in the marked code.
+    #[must_use]
+    pub fn marks_address(&self, at: u64) -> bool {
+        self.marked.is_some() && self.inlined.addresses.get(&at).map(|name| &**name) == self.marked
+    }
+
+    /// Whether a source line is in the marked code.
+    #[must_use]
+    pub fn marks_line(&self, line: &Line) -> bool {
+        self.marked.is_some() && self.inlined.lines.get(line).map(|name| &**name) == self.marked
     }
 }
 
@@ -163,14 +192,18 @@ pub(crate) fn listing(
         Some(name) => format!("{} <{name}>", one.text),
         None => one.text.clone(),
     };
-    let listed = instructions.iter().zip(places).zip(symbols).map(|((one, at), symbol)| Listed {
-        at,
-        address: one.address,
-        text: text(one),
-        line: symbol.and_then(|symbol| match symbol.inlined.last() {
-            Some(inner) => inner.line.clone(),
-            None => symbol.line.clone(),
-        }),
+    let listed = instructions.iter().zip(places).zip(symbols).map(|((one, at), symbol)| {
+        let inner = symbol.as_ref().and_then(|symbol| symbol.inlined.last());
+        Listed {
+            at,
+            address: one.address,
+            text: text(one),
+            inlined: inner.map(|inner| Arc::clone(&inner.name)),
+            line: match inner {
+                Some(inner) => inner.line.clone(),
+                None => symbol.as_ref().and_then(|symbol| symbol.line.clone()),
+            },
+        }
     });
     Ok(Listing { path: code.path.clone(), instructions: listed.collect() })
 }

@@ -16,17 +16,16 @@ use pmuscope_stats::MIN_BLOCKS;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Sums;
+use super::cell_ranks::CellRanks;
 use super::function_table::{FunctionName, FunctionNames, FunctionTable};
-use super::query::{
-    CellsByWho, KeyedSums, NONE, RowKeys, add_totals, own_rows, rank_cells, series_of,
-};
+use super::query::{CellsByWho, KeyedSums, NONE, RowKeys, add_totals, own_rows};
 use crate::aggregate::{
     Aggregate, CodeFrame, FrameId, FunctionId, LongPhases, SampleCell, StackId,
 };
 use crate::facts::EventFacts;
 use crate::pool::in_parallel;
 use crate::profile::{
-    EventProfile, FunctionShare, HiddenRows, ModuleShare, Options, RankBy, Total,
+    EventProfile, FunctionShare, HiddenRows, Intervals, ModuleShare, Options, RankBy, Total,
 };
 use crate::table::{Interned, mix};
 use crate::timeline::modules::UNKNOWN;
@@ -67,6 +66,37 @@ struct Found {
     /// Blocks of time with samples.
     blocks: usize,
     long_phases: Option<LongPhases>,
+}
+
+/// [`Found`] before any row has an interval.
+struct RankedTable {
+    functions: Vec<FunctionShare>,
+    modules: Vec<ModuleShare>,
+    hidden: HiddenRows,
+    /// Where the cells of the rows are that get an interval.
+    ranks: CellRanks,
+}
+
+/// All functions of an event by command, the largest first, and where the cells of the `most` largest are: intervals take
+/// longer than rows, so they can be asked for later. Shares are of the period if `by_period`, else of the samples. Rows
+/// have totals, and functions that only called others have rows, where stacks have calls.
+#[must_use]
+pub fn ranked_functions(
+    counts: &Aggregate,
+    event: u32,
+    by_period: bool,
+    most: usize,
+) -> (FunctionTable, CellRanks) {
+    let options = Options {
+        intervals: Intervals::Largest(most),
+        totals: counts.has_calls(),
+        ..Options::default()
+    };
+    let mut rows = Rows::new(counts);
+    let by_period = by_period && rows.has_weight(event);
+    let RankedTable { functions, modules, hidden, ranks } = rows.ranked(event, by_period, options);
+    let names = rows.names;
+    (FunctionTable { rows: functions, hidden, modules, long_phases: None, names }, ranks)
 }
 
 /// Makes rows of cells.
@@ -119,11 +149,14 @@ impl<'a> Rows<'a> {
 
     /// The rows of one event and their names.
     pub(crate) fn table(mut self, event: u32, by_period: bool, options: Options) -> FunctionTable {
-        let has_weight = || self.aggregate.of_event(event).iter().any(|cell| cell.weight > 0);
-        let by_period = by_period && has_weight();
+        let by_period = by_period && self.has_weight(event);
         let Found { functions, modules, hidden, blocks, long_phases } =
             self.find(event, by_period, options);
         FunctionTable { rows: functions, hidden, modules, long_phases, blocks, names: self.names }
+    }
+
+    fn has_weight(&self, event: u32) -> bool {
+        self.aggregate.of_event(event).iter().any(|cell| cell.weight > 0)
     }
 
     pub(crate) fn event(
@@ -161,11 +194,32 @@ impl<'a> Rows<'a> {
     }
 
     fn find(&mut self, index: u32, by_period: bool, options: Options) -> Found {
+        let RankedTable { mut functions, modules, hidden, ranks } =
+            self.ranked(index, by_period, options);
+        let (blocks, long_phases) = match Sums::of_all(self.aggregate.of_event(index)).samples {
+            0 => (0, None),
+            samples if samples < MIN_BLOCKS as u64 => {
+                // No interval is possible: of many small events not each goes over all that was counted.
+                let filled = self.filled.get_or_insert_with(|| self.aggregate.filled_blocks());
+                (filled.get(&index).copied().unwrap_or(0), None)
+            }
+            _ => {
+                let found = ranks.intervals(self.aggregate);
+                for (at, row) in functions.iter_mut().enumerate() {
+                    (row.interval, row.freedom) = (found.interval(at), found.freedom(at));
+                }
+                (found.blocks, found.long_phases)
+            }
+        };
+        Found { functions, modules, hidden, blocks, long_phases }
+    }
+
+    fn ranked(&mut self, index: u32, by_period: bool, options: Options) -> RankedTable {
         let cells = self.aggregate.of_event(index);
         let Sums { samples, weight } = Sums::of_all(cells);
         let measure = Measure { by_period, total: if by_period { weight } else { samples } };
         let by_who = CellsByWho::new(self, cells);
-        let (mut rows, mut row_of_cell) = own_rows(self, cells, &by_who);
+        let (mut rows, row_of_cell) = own_rows(self, cells, &by_who);
         let own = rows.len();
         if options.totals {
             add_totals(self, &self.aggregate.stacks, cells, &by_who, &mut rows);
@@ -174,23 +228,12 @@ impl<'a> Rows<'a> {
         let most = options.rows.map_or(rows.len(), |rows| rows.max(LEAST));
         let order = self.ranked(&rows, most, by_period, options.rank);
         let mut share = |row: &u32| self.share(&rows[*row as usize], measure, options.totals);
-        let mut functions: Vec<FunctionShare> = order.iter().map(&mut share).collect();
+        let functions: Vec<FunctionShare> = order.iter().map(&mut share).collect();
         let modules = self.modules(&rows[..own], measure);
         let hidden = hidden(&rows, &functions, measure);
-        let with_interval = order.len().min(options.intervals.rows());
-        rank_cells(&mut row_of_cell, &order[..with_interval], rows.len());
-        drop((rows, order));
-        let (blocks, long_phases) = if own > 0 && samples < MIN_BLOCKS as u64 {
-            // No interval is possible: of many small events not each goes over all that was counted.
-            let filled = self.filled.get_or_insert_with(|| self.aggregate.filled_blocks());
-            (filled.get(&index).copied().unwrap_or(0), None)
-        } else if own > 0 {
-            let functions = &mut functions[..with_interval];
-            self.add_intervals(index, functions, by_period, &row_of_cell)
-        } else {
-            (0, None)
-        };
-        Found { functions, modules, hidden, blocks, long_phases }
+        let with_interval = &order[..order.len().min(options.intervals.rows())];
+        let ranks = CellRanks::new(index, by_period, row_of_cell, with_interval, rows.len());
+        RankedTable { functions, modules, hidden, ranks }
     }
 
     /// The largest rows by what is asked for.
@@ -213,7 +256,8 @@ impl<'a> Rows<'a> {
     }
 
     /// The largest of the rows in `order`, the largest first; equal ones by their names, so that the order never
-    /// depends on chance.
+    /// depends on chance. By own samples, totals order only what has none, so that a table without totals has the same
+    /// rows first.
     fn largest(
         &mut self,
         rows: &[KeyedSums],
@@ -228,8 +272,13 @@ impl<'a> Rows<'a> {
                 true => (row.own.weight, row.total.weight),
                 false => (row.own.samples, row.total.samples),
             };
-            let [first, second] = if by == RankBy::Total { [total, own] } else { [own, total] };
-            std::cmp::Reverse((first, second, row.own.samples))
+            match by {
+                RankBy::Total => std::cmp::Reverse((total, own, row.own.samples)),
+                RankBy::Own | RankBy::Either => {
+                    let total = if row.own.samples == 0 { total } else { 0 };
+                    std::cmp::Reverse((own, row.own.samples, total))
+                }
+            }
         };
         if most < order.len() {
             // Names decide between equal ones only: whatever is as large as the last stays for now.
@@ -301,26 +350,6 @@ impl<'a> Rows<'a> {
         let mut modules: Vec<ModuleShare> = by_module.into_iter().map(share).collect();
         modules.sort_by(|a, b| b.share.total_cmp(&a.share).then(a.module.cmp(&b.module)));
         modules
-    }
-
-    /// Gives `rows` their intervals; returns how many blocks have samples, and the phases where they are too
-    /// long for intervals. `row_of_cell` has the row of each cell of the event.
-    fn add_intervals(
-        &self,
-        event: u32,
-        rows: &mut [FunctionShare],
-        by_period: bool,
-        row_of_cell: &[u32],
-    ) -> (usize, Option<LongPhases>) {
-        let series = series_of(self.aggregate, event, rows.len(), by_period, row_of_cell);
-        let shares = series.shares();
-        for (row, share) in rows.iter_mut().zip(&shares) {
-            row.interval = share.and_then(|share| share.interval);
-            row.freedom = share.map(|share| share.long_run.freedom);
-        }
-        let timeline = &self.aggregate.timeline;
-        let seconds = f64::from(timeline.blocks) * timeline.block_ns as f64 / 1e9;
-        (series.filled(), LongPhases::of(&shares, seconds))
     }
 }
 

@@ -8,6 +8,7 @@ mod annotate;
 pub(crate) mod annotation;
 mod balance;
 mod branches;
+mod cell_ranks;
 mod data;
 pub(crate) mod function_rows;
 pub(crate) mod function_table;
@@ -25,14 +26,18 @@ mod tree;
 mod weights;
 
 pub use accessor::{AccessBy, Accessor, AccessorNames, ClassCounts};
-pub use annotate::{FunctionHits, Hit, Sampled, function_hits, inlined_into, sampled};
+pub use annotate::{
+    CodeHolder, FunctionHits, Hit, InlinedCode, Sampled, function_hits, inlined_into, sampled,
+};
 pub use balance::{Balance, balance};
 pub use branches::{BranchEnd, BranchRow, BranchSums, Branches, branches};
+pub use cell_ranks::{CellRanks, RowIntervals};
 pub use data::{DataAddresses, DataBy, DataRow, DataSums, data_addresses};
+pub use function_rows::ranked_functions;
 pub use memory::{AccessKind, AccessRow, Accesses, accesses};
 pub use neighbors::{Neighbor, Neighbors, neighbors};
 pub use ranked_rows::RankedRows;
-pub use rows::{CellRanks, Dimension, Key, Row, ranked_rows, rows, rows_over_time};
+pub use rows::{Dimension, Key, Row, ranked_rows, rows, rows_over_time};
 pub use side_by_side::{SideRow, SideShare, side_by_side};
 pub use stack_tree::{CallersBranch, CallersTree, StackBranch, StackTree};
 pub use tree::{CallNode, CallTree, Direction, call_tree};

@@ -16,7 +16,8 @@ use pmuscope_symbols::Line;
 use rustc_hash::FxHashMap;
 
 use super::Sums;
-use super::query::{CellsByWho, NONE, RowKeys, add_totals, own_rows, rank_cells, series_of};
+use super::cell_ranks::CellRanks;
+use super::query::{CellsByWho, NONE, RowKeys, add_totals, own_rows};
 use super::ranked_rows::{RankedRows, RowNames};
 use super::row_order::in_order;
 use crate::aggregate::{Aggregate, CodeFrame, FrameId, Function, RowSeries, SampleCell, StackId};
@@ -113,8 +114,9 @@ pub fn rows(
 ) -> Vec<Row> {
     let (ranked, ranks) = ranked_rows(counts, event, by, node_of, intervals);
     let mut rows: Vec<Row> = (0..ranked.len()).filter_map(|at| ranked.row(counts, at)).collect();
-    for (row, interval) in rows.iter_mut().zip(ranks.intervals(counts)) {
-        row.interval = interval;
+    let found = ranks.intervals(counts);
+    for (at, row) in rows.iter_mut().enumerate() {
+        row.interval = found.interval(at);
     }
     rows
 }
@@ -131,7 +133,7 @@ pub fn ranked_rows(
 ) -> (RankedRows, CellRanks) {
     let Ranked { rows, order, row_of_cell } = ranked(counts, event, by, node_of);
     let largest = &order[..most.min(order.len())];
-    (rows, CellRanks::new(event, row_of_cell, largest, order.len()))
+    (rows, CellRanks::new(event, true, row_of_cell, largest, order.len()))
 }
 
 /// The `most` largest rows, without intervals, and the sums of their weight by block of time.
@@ -147,36 +149,8 @@ pub fn rows_over_time(
     let places = (0..rows.len()).filter(|&at| rows.sums(at).0.samples > 0).take(most);
     let (largest, found): (Vec<u32>, Vec<Row>) =
         places.filter_map(|at| Some((order[at], rows.row(counts, at)?))).unzip();
-    let ranks = CellRanks::new(event, row_of_cell, &largest, order.len());
+    let ranks = CellRanks::new(event, true, row_of_cell, &largest, order.len());
     (found, ranks.series(counts))
-}
-
-/// For each cell of an event the place of its row among the largest ones.
-#[derive(Debug)]
-pub struct CellRanks {
-    event: u32,
-    /// Rows that have places.
-    rows: usize,
-    rank_of_cell: Vec<u32>,
-}
-
-impl CellRanks {
-    /// Numbers of the `largest` of `all` rows, and that of each cell.
-    fn new(event: u32, mut row_of_cell: Vec<u32>, largest: &[u32], all: usize) -> Self {
-        rank_cells(&mut row_of_cell, largest, all);
-        Self { event, rows: largest.len(), rank_of_cell: row_of_cell }
-    }
-
-    /// The intervals of the largest rows, in their order; none where there are too few blocks of time. `counts` are those
-    /// that the rows were made of.
-    #[must_use]
-    pub fn intervals(&self, counts: &Aggregate) -> Vec<Option<Interval>> {
-        self.series(counts).intervals()
-    }
-
-    fn series(&self, counts: &Aggregate) -> RowSeries {
-        series_of(counts, self.event, self.rows, true, &self.rank_of_cell)
-    }
 }
 
 /// Rows, the largest first.

@@ -17,7 +17,7 @@ use pmuscope_profile::{Profile, RankBy};
 pub(crate) use head::{FilteredOut, Head, LONG_PHASES, NO_INTERVAL, lost_is};
 pub(crate) use json::{Count, NoteOut};
 pub use json::{RECORDING_SCHEMA, RecordingReport};
-pub use notes::{Note, notes, order_note};
+pub use notes::{Note, browser_notes, notes, order_note};
 pub(crate) use notes::{Taken, long_phases_text, no_interval_note, notes_on_file};
 pub use other_data::other_data_text;
 pub(crate) use text::{

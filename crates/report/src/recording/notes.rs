@@ -41,13 +41,23 @@ pub(crate) enum Taken {
     Recorded,
     /// From what runs now, of which there is no file.
     Live,
+    /// From a file that is looked around in with keys.
+    Browsed,
 }
 
 impl Taken {
     fn either<'a>(self, recorded: &'a str, live: &'a str) -> &'a str {
         match self {
-            Self::Recorded => recorded,
+            Self::Recorded | Self::Browsed => recorded,
             Self::Live => live,
+        }
+    }
+
+    /// The same where a key has what a flag has.
+    fn by_key<'a>(self, recorded: &'a str, live: &'a str, browsed: &'a str) -> &'a str {
+        match self {
+            Self::Browsed => browsed,
+            taken => taken.either(recorded, live),
         }
     }
 }
@@ -56,6 +66,16 @@ impl Taken {
 #[must_use]
 pub fn notes(profile: &Profile) -> Vec<Note> {
     notes_on(profile, Taken::Recorded)
+}
+
+/// The same where keys are typed, not commands; with how many stacks are complete, which is in the head of a report.
+#[must_use]
+pub fn browser_notes(profile: &Profile) -> Vec<Note> {
+    let mut notes = notes_on(profile, Taken::Browsed);
+    let line = profile.stacks.as_ref().and_then(|found| stacks::line(profile, found));
+    let at = notes.iter().filter(|note| note.warning).count();
+    notes.splice(at..at, line.map(Note::plain));
+    notes
 }
 
 /// All that is to be said, the gravest first.
@@ -79,7 +99,7 @@ pub(crate) fn notes_on(profile: &Profile, taken: Taken) -> Vec<Note> {
         other_data(profile),
         stacks::note(profile),
         stacks::cut_chains_note(profile),
-        waits(profile),
+        waits(profile, taken),
         other_namespaces(profile),
         unnamed(profile, taken),
         stale_map(profile),
@@ -385,10 +405,9 @@ fn other_data(profile: &Profile) -> Option<String> {
     profile.tally.other_data().filter(|_| profile.samples_read() > 0).map(other_data_note)
 }
 
-fn waits(profile: &Profile) -> Option<String> {
-    profile
-        .tells_waits
-        .then(|| "the recording also shows where threads wait: see --by wait.".to_owned())
+fn waits(profile: &Profile, taken: Taken) -> Option<String> {
+    let shows = taken.by_key("see --by wait", "see --by wait", "v w shows that");
+    profile.tells_waits.then(|| format!("the recording also shows where threads wait: {shows}."))
 }
 
 fn unnamed(profile: &Profile, taken: Taken) -> Option<String> {
@@ -399,9 +418,10 @@ fn unnamed(profile: &Profile, taken: Taken) -> Option<String> {
             State::Found | State::Unproven(_) | State::SplitMissing(_) | State::NotMapped
         )
     })?;
-    let advice = taken.either(
+    let advice = taken.by_key(
         "--modules shows why and what to do",
         "pmuscope record -a -- sleep 2, then pmuscope report --modules, shows why and what to do",
+        "i shows why and what to do",
     );
     let (share, modules) = (percent(share, 1), counted(modules, "DSO"));
     Some(format!("{share} of the samples have no function name, in {modules}: {advice}."))
@@ -428,8 +448,11 @@ fn unproven(profile: &Profile, taken: Taken) -> Option<String> {
     };
     let shares = profile.events.iter().map(of_event);
     let (share, modules) = shares.max_by(|a, b| a.0.total_cmp(&b.0))?;
-    let advice =
-        taken.either("--modules shows which and why", "names may be those of another build");
+    let advice = taken.by_key(
+        "--modules shows which and why",
+        "names may be those of another build",
+        "i shows which and why",
+    );
     (share > MUCH_UNNAMED).then(|| {
         format!(
             "{} of the samples have names of {} that cannot be proven to be the recorded files: {advice}.",

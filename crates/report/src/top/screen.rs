@@ -85,6 +85,8 @@ pub enum Key {
     BackTab,
     /// The end, whatever is shown.
     Interrupt,
+    /// Back to the shell for a while.
+    Suspend,
 }
 
 /// What follows from a key.

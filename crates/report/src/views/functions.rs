@@ -10,6 +10,7 @@ use crate::flame::{ModuleHues, nameless};
 use crate::recording::{LONG_PHASES, NO_INTERVAL, RowLimits};
 use crate::sheet::{Field, NAME, Separator, Sheet, Value, delimited_by};
 use crate::views::CodePart;
+use crate::{Style, TableLines};
 
 /// Place of the total among the fields.
 const TOTAL: usize = 2;
@@ -221,6 +222,33 @@ impl<'a> Functions<'a> {
             None => nameless(self.module(row).map_or("[unknown]", ModuleSummary::short_name)),
         }
     }
+}
+
+/// Some rows of `table` line by line, as the table of functions of a recording has them: `shown` are rows of it. `event` says
+/// what its shares are of.
+#[must_use]
+pub fn functions_lines(
+    table: &FunctionTable,
+    shown: &[FunctionShare],
+    event: &EventProfile,
+    modules: &[ModuleSummary],
+    style: &Style,
+) -> TableLines {
+    let functions = Functions {
+        rows: &table.rows,
+        hidden: table.hidden,
+        names: &table.names,
+        modules,
+        hues: None,
+        code: None,
+        long_phases: table.long_phases,
+        counted: "samples",
+        samples: event.samples,
+        lost_at_most: event.lost_at_most,
+        by_period: event.by_period,
+        period: event.fixed_period,
+    };
+    Sheet::new(functions.fields(), shown, shown.len()).table().0.lines(style)
 }
 
 /// Functions by event and command, the largest share of each event first, as many as `limits` allow of each

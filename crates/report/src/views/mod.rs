@@ -19,7 +19,7 @@ pub use annotate::AnnotateView;
 pub(crate) use annotate::CodePart;
 pub use details::{accesses, branches, data};
 pub(crate) use functions::Functions;
-pub use functions::functions_delimited;
+pub use functions::{functions_delimited, functions_lines};
 pub use json::{ROWS_SCHEMA, RowsReport};
 pub use neighbors::neighbors_text;
 pub use page::{rows_page, side_by_side_page};

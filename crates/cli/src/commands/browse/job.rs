@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use pmuscope_browse::CommandJob;
+use pmuscope_browse::{CommandJob, CommandOutput};
 
 /// Text that is read of a command; what is more is of no use on a screen.
 const MOST_TEXT: u64 = 64 << 20;
@@ -15,9 +15,7 @@ const MOST_MESSAGES: u64 = 64 << 10;
 /// What came of a command.
 pub(super) struct CommandOutcome {
     pub(super) number: u64,
-    pub(super) text: String,
-    /// Why it failed.
-    pub(super) failure: Option<String>,
+    pub(super) output: CommandOutput,
 }
 
 /// A command that runs; it is ended when this is dropped.
@@ -61,12 +59,7 @@ impl Running {
                 }),
                 Err(error) => Some(error.to_string()),
             };
-            let text = if failure.is_none() && !messages.trim().is_empty() {
-                format!("{}\n\n{text}", messages.trim_end())
-            } else {
-                text
-            };
-            CommandOutcome { number, text, failure }
+            CommandOutcome { number, output: CommandOutput { text, messages, failure } }
         })?;
         Ok(Self { child, reading: Some(reading) })
     }

@@ -115,6 +115,7 @@ fn key_of_control(byte: u8) -> Option<Key> {
     Some(match byte {
         // In raw mode it is no signal.
         0x03 => Key::Interrupt,
+        0x1a => Key::Suspend,
         0x08 | 0x7f => Key::Backspace,
         b'\t' => Key::Tab,
         b'\r' | b'\n' => Key::Enter,
@@ -167,6 +168,7 @@ mod tests {
             (b"\x7f", Key::Backspace),
             (b"\x08", Key::Backspace),
             (b"\x03", Key::Interrupt),
+            (b"\x1a", Key::Suspend),
             (b"\x1b", Key::Escape),
             (b"\x1b[A", Key::Up),
             (b"\x1bOA", Key::Up),

@@ -29,12 +29,27 @@ struct KeptText {
 impl Taken {
     /// Takes the terminal: no echo, keys at once, a screen of its own.
     pub(super) fn over() -> anyhow::Result<Self> {
-        terminal::enable_raw_mode().context("cannot read keys from the terminal")?;
+        terminal::enable_raw_mode().context(CANNOT_READ)?;
         // From here on it is given back.
         let taken = Self::held(give_back);
-        execute!(io::stdout(), terminal::EnterAlternateScreen, cursor::Hide)
-            .context("cannot draw on the terminal")?;
+        enter()?;
         Ok(taken)
+    }
+
+    /// Gives the terminal back for a while.
+    pub(super) fn give_back(&self) {
+        (self.give_back)();
+        self.kept.is_ours.store(false, Ordering::Relaxed);
+    }
+
+    /// Takes it again.
+    ///
+    /// # Errors
+    /// It cannot be read or drawn on any more.
+    pub(super) fn take_again(&self) -> anyhow::Result<()> {
+        self.kept.is_ours.store(true, Ordering::Relaxed);
+        terminal::enable_raw_mode().context(CANNOT_READ)?;
+        enter()
     }
 
     fn held(give_back: fn()) -> Self {
@@ -56,11 +71,18 @@ impl Taken {
 
 impl Drop for Taken {
     fn drop(&mut self) {
-        (self.give_back)();
-        self.kept.is_ours.store(false, Ordering::Relaxed);
+        self.give_back();
         let panics = self.kept.panics.lock().unwrap_or_else(PoisonError::into_inner);
         panics.iter().for_each(|panic| say!("{panic}"));
     }
+}
+
+const CANNOT_READ: &str = "cannot read keys from the terminal";
+
+/// A screen of its own.
+fn enter() -> anyhow::Result<()> {
+    execute!(io::stdout(), terminal::EnterAlternateScreen, cursor::Hide)
+        .context("cannot draw on the terminal")
 }
 
 /// Where the terminal is gone, nothing is left to give back.

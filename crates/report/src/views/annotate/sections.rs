@@ -45,6 +45,8 @@ struct CodeRow {
     text: Option<String>,
     /// It stands for what is left out, or says where instructions are from.
     is_aside: bool,
+    /// It is of the inlined function that is marked.
+    is_marked: bool,
 }
 
 impl CodeRow {
@@ -75,8 +77,9 @@ pub(super) fn section(
         Some(of) => percent_estimate(*share, of.low, of.high),
         None => percent(*share, 2),
     };
+    let marked = annotation.marked.map_or(String::new(), |name| format!(" (> marks {name})"));
     let title = format!(
-        "{} in {}: {share} of {}, {}",
+        "{}{marked} in {}: {share} of {}, {}",
         annotation.function,
         annotation.module.path,
         event_name(event),
@@ -112,6 +115,11 @@ fn table<'a>(rows: &'a [CodeRow], place: Field<'a, CodeRow>, head: String) -> Sh
         .missing_as("")
         .optional(4),
         place.missing_as(""),
+        Field::text("marked", |row: &Row| row.is_marked.then_some(">"))
+            .head("")
+            .missing_as("")
+            .rigid()
+            .only_if_measured(),
         Field::text("text", |row: &Row| row.text.as_deref()).head(head).sentence().painted(paint),
     ];
     Sheet::new(fields, rows, rows.len()).in_lines().into_owned()
@@ -172,6 +180,7 @@ fn source_rows(
             numbers: here.get(&line).map(|hit| Numbers::new(hit, &hits.own)),
             line: Some(line),
             text: words.map(|words| source_text(words)),
+            is_marked: annotation.marks_line(&Line { file: path.into(), number: Some(line) }),
             ..CodeRow::default()
         });
     }
@@ -220,20 +229,27 @@ fn instructions(annotation: &Annotation<'_>, hits: &FunctionHits, all: bool) -> 
     for listing in listings {
         // A function of this name that this event has no samples in.
         if listing.instructions.iter().any(|one| here.contains_key(&one.at)) {
-            listing_rows(&mut rows, listing, hits, all);
+            listing_rows(&mut rows, annotation, listing, hits, all);
         }
     }
     for hit in outside(&hits.addresses, listings) {
         rows.push(CodeRow {
             numbers: Some(Numbers::new(hit, &hits.own)),
             address: Some(hit.key),
+            is_marked: annotation.marks_address(hit.key),
             ..CodeRow::default()
         });
     }
     table(&rows, Field::address("address", |row: &CodeRow| row.address), "instruction".into())
 }
 
-fn listing_rows(rows: &mut Vec<CodeRow>, listing: &Listing, hits: &FunctionHits, all: bool) {
+fn listing_rows(
+    rows: &mut Vec<CodeRow>,
+    annotation: &Annotation<'_>,
+    listing: &Listing,
+    hits: &FunctionHits,
+    all: bool,
+) {
     let here = by_address(&hits.addresses);
     let has_hit = |at: u32| here.contains_key(&listing.instructions[at as usize].at);
     let Some(last) = listing.instructions.len().checked_sub(1) else { return };
@@ -251,6 +267,7 @@ fn listing_rows(rows: &mut Vec<CodeRow>, listing: &Listing, hits: &FunctionHits,
             numbers: here.get(&one.at).map(|hit| Numbers::new(hit, &hits.own)),
             address: Some(one.address),
             text: Some(format!("  {}", one.text)),
+            is_marked: annotation.marks_address(one.at),
             ..CodeRow::default()
         });
     }

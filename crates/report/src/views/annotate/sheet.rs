@@ -13,12 +13,15 @@ struct InstructionRow<'a> {
     at: u64,
     listed: Option<&'a Listed>,
     hit: Option<&'a Hit<u64>>,
+    /// The innermost function inlined there.
+    inlined: Option<&'a str>,
 }
 
 /// A sampled line with its text, where the source is here.
 struct LineRow<'a> {
     hit: &'a Hit<Line>,
     text: Option<&'a str>,
+    inlined: Option<&'a str>,
 }
 
 /// Samples in all of the function.
@@ -35,11 +38,14 @@ pub(super) fn instructions<'a>(
     let listings = annotation.listings.as_deref().unwrap_or_default();
     let listed = listings.iter().flat_map(|listing| &listing.instructions);
     let listed = listed.map(|one| {
-        let hit = here.get(&one.at).copied();
-        InstructionRow { at: one.at, listed: Some(one), hit }
+        let (hit, inlined) = (here.get(&one.at).copied(), one.inlined.as_deref());
+        InstructionRow { at: one.at, listed: Some(one), hit, inlined }
     });
     let unlisted = outside(&hits.addresses, listings).into_iter();
-    let unlisted = unlisted.map(|hit| InstructionRow { at: hit.key, listed: None, hit: Some(hit) });
+    let unlisted = unlisted.map(|hit| {
+        let inlined = annotation.inlined.addresses.get(&hit.key).map(|name| &**name);
+        InstructionRow { at: hit.key, listed: None, hit: Some(hit), inlined }
+    });
     instructions_sheet(&listed.chain(unlisted).collect::<Vec<_>>()).into_owned()
 }
 
@@ -53,6 +59,7 @@ fn instructions_sheet<'a>(rows: &'a [InstructionRow<'a>]) -> Sheet<'a> {
         Field::text("file", move |row: &'a Row<'a>| Some(&*line(row)?.file)),
         Field::count("line", move |row: &'a Row<'a>| line(row)?.number.map(u64::from)),
         Field::text("text", |row: &Row<'a>| Some(&*row.listed?.text)).column("instruction"),
+        Field::text("inlined", |row: &Row<'a>| row.inlined),
     ]);
     Sheet::new(fields, rows, rows.len())
 }
@@ -66,12 +73,15 @@ pub(super) fn lines<'a>(annotation: &'a Annotation<'a>, hits: &'a FunctionHits) 
         let text = texts.get(&*line.file)?.get((line.number? as usize).checked_sub(1)?)?;
         Some(&**text)
     };
-    let rows: Vec<_> = hits.lines.iter().map(|hit| LineRow { hit, text: text(&hit.key) }).collect();
+    let inlined = |line: &Line| annotation.inlined.lines.get(line).map(|name| &**name);
+    let row = |hit| LineRow { hit, text: text(&hit.key), inlined: inlined(&hit.key) };
+    let rows: Vec<_> = hits.lines.iter().map(row).collect();
     let mut fields: Vec<_> = number_fields(|row: &LineRow<'a>| Some(row.hit)).into();
     fields.extend([
         Field::text("file", |row: &LineRow<'a>| Some(&*row.hit.key.file)),
         Field::count("line", |row: &LineRow<'_>| row.hit.key.number.map(u64::from)),
         Field::text("text", |row: &LineRow<'a>| row.text),
+        Field::text("inlined", |row: &LineRow<'a>| row.inlined),
     ]);
     Sheet::new(fields, &rows, rows.len()).into_owned()
 }
@@ -108,16 +118,22 @@ mod tests {
             address: 0x40_1020,
             text: "mov %rax,%rbx".into(),
             line: Some(Line { file: "/src/a.c".into(), number: Some(12) }),
+            inlined: Some("min".into()),
         };
         let rows = [
-            InstructionRow { at: 0x1020, listed: Some(&listed), hit: Some(&hits[0]) },
-            InstructionRow { at: 0x1fff, listed: None, hit: Some(&hits[1]) },
+            InstructionRow {
+                at: 0x1020,
+                listed: Some(&listed),
+                hit: Some(&hits[0]),
+                inlined: listed.inlined.as_deref(),
+            },
+            InstructionRow { at: 0x1fff, listed: None, hit: Some(&hits[1]), inlined: None },
         ];
         let sheets = [("cycles", instructions_sheet(&rows))];
         insta::assert_snapshot!(delimited_by("event", &sheets, Separator::Comma), @r#"
-        event,share,share_low,share_high,samples,address,sampled_address,file,line,instruction
-        cycles,0.5,0.375,0.625,4,0x401020,0x1020,/src/a.c,12,"mov %rax,%rbx"
-        cycles,0,,,0,,0x1fff,,,
+        event,share,share_low,share_high,samples,address,sampled_address,file,line,instruction,inlined
+        cycles,0.5,0.375,0.625,4,0x401020,0x1020,/src/a.c,12,"mov %rax,%rbx",min
+        cycles,0,,,0,,0x1fff,,,,
         "#);
     }
 }

@@ -1,4 +1,4 @@
-use pmuscope_profile::views::{FunctionHits, Hit, Sums};
+use pmuscope_profile::views::{FunctionHits, Hit, InlinedCode, Sums};
 use pmuscope_profile::{
     Annotation, DisassembleError, EventProfile, HiddenRows, Line, Listed, Listing, ModuleKind,
     ModuleSummary, NoCode, NoInstructions, SourceFile, SymbolState,
@@ -62,6 +62,7 @@ fn listing() -> Listing {
         address: 0x40_1000 + 4 * at,
         text: if at == 9 { "call 0x4010 <evil\u{7}>".into() } else { format!("op{at} %rax") },
         line: Some(line(5 + at as u32 / 2 + u32::from(at == 8) * 3)),
+        inlined: (at == 8).then(|| "line_hash".into()),
     };
     Listing { path: "/usr/bin/db".into(), instructions: (0..21).map(instruction).collect() }
 }
@@ -87,8 +88,19 @@ fn styled(
         events: vec![(&event, hits())],
         listings,
         sources: vec![SourceFile { path: "/src/a.c".into(), text: source }],
+        inlined: inlined(),
+        marked: None,
     };
     body(&annotation, all, style)
+}
+
+/// A function that was inlined at the hottest address, on line 12.
+fn inlined() -> InlinedCode {
+    let name = || "line_hash".into();
+    InlinedCode {
+        addresses: [(0x1020, name())].into_iter().collect(),
+        lines: [(line(12), name())].into_iter().collect(),
+    }
 }
 
 fn source() -> Vec<String> {
@@ -142,6 +154,8 @@ fn rows_of_the_table_lead_to_the_code_of_their_functions() {
         events: vec![(&event, hits)],
         listings: Err(NoInstructions::NoFile),
         sources: Vec::new(),
+        inlined: InlinedCode::default(),
+        marked: None,
     };
     let code = [annotation];
     let summary = Summary {
@@ -156,4 +170,27 @@ fn rows_of_the_table_lead_to_the_code_of_their_functions() {
     assert!(row.contains("recurse"), "{row}");
     assert_eq!(page.matches("href=\"#code-0-0\"").count(), 1);
     assert!(page.contains("no file contains its code"), "{page}");
+}
+
+#[test]
+fn lines_of_an_inlined_function_are_marked() {
+    let (event, module) = (event(), module());
+    let annotation = Annotation {
+        function: "parse",
+        module: &module,
+        events: vec![(&event, hits())],
+        listings: Ok(vec![listing()]),
+        sources: vec![SourceFile { path: "/src/a.c".into(), text: Ok(source()) }],
+        inlined: inlined(),
+        marked: None,
+    };
+    let marks = |text: &str| {
+        let marked = text.lines().filter(|line| line.contains(" > "));
+        marked.map(|line| line.split_whitespace().last().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(marks(&body(&annotation, false, &Style::PLAIN)), Vec::<String>::new());
+    let text = body(&annotation.marking(Some("line_hash")), false, &Style::PLAIN);
+    let (title, text) = text.trim_start().split_once('\n').unwrap();
+    assert!(title.starts_with("parse (> marks line_hash) in /usr/bin/db: "), "{title}");
+    assert_eq!(marks(text), ["line12();", "%rax"], "{text}");
 }
