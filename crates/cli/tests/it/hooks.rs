@@ -55,7 +55,7 @@ fn what_the_command_prints_can_be_left_out() {
     assert!(!said.contains("to_be_seen") && !said.contains("this_too"), "{said}");
     // What units are read from is read all the same.
     let per = ["--command-output", "null", "--per-from", "thing=([0-9]+) things"];
-    let outcome = stat(&scratch, &per, "echo 50 things");
+    let outcome = stat(&scratch, &per, "printf '50 %s' things");
     outcome.exits(0).prints("/thing");
     assert!(!outcome.stdout.contains("50 things"), "{outcome}");
 }

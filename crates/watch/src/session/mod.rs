@@ -51,6 +51,8 @@ pub struct WatchOptions {
     pub when: Option<Condition>,
     /// Write down only hits that change the value.
     pub when_changed: bool,
+    /// Reads the value at each hit. In a watchpoint on reads that costs several times the hit ([`crate::cost`]).
+    pub values: bool,
     /// Write nothing down.
     pub count_only: bool,
     /// Depth of call stacks; 0: none.
@@ -162,7 +164,7 @@ impl<'a> Watch<'a> {
             return Err(WatchError::Namespace);
         }
         let memory = Memory::new(options.points.len())?;
-        let kind = HitKind::of(&options.points, !options.count_only, options.depth);
+        let kind = HitKind::of(&options);
         let cost = cost::measure(kernel, kind)?;
         let programs = (0..options.points.len())
             .map(|point| Ok(load(&memory, &watched(&options, point)?)?))
@@ -195,7 +197,7 @@ impl<'a> Watch<'a> {
             return;
         }
         for (number, point) in self.options.points.iter().enumerate() {
-            if point.access == Access::Execute || point.in_kernel {
+            if !self.options.values || point.access == Access::Execute || point.in_kernel {
                 continue;
             }
             for &pid in &self.options.pids {
@@ -317,7 +319,7 @@ fn watched(options: &WatchOptions, number: usize) -> Result<ProgramPoint, Condit
     Ok(ProgramPoint {
         point: number as u32,
         address: point.address,
-        bytes: (!executes).then_some(point.bytes),
+        bytes: (options.values && !executes).then_some(point.bytes),
         argument: None,
         in_kernel: point.in_kernel,
         is_shared: point.is_shared,

@@ -150,6 +150,8 @@ fn of_words(target: Target) -> WatchRequest {
         timeout: None,
         when: None,
         when_changed: false,
+        // Who reads and writes is all that is asked.
+        values: false,
         count_only: false,
         max_stack: 0,
         max_records: MOST_RECORDS,

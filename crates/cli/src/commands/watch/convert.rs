@@ -30,6 +30,8 @@ pub(crate) struct WatchRequest {
     pub(crate) timeout: Option<Duration>,
     pub(crate) when: Option<Condition>,
     pub(crate) when_changed: bool,
+    /// Read the value at each hit.
+    pub(crate) values: bool,
     pub(crate) count_only: bool,
     /// Frames of call stacks.
     pub(crate) max_stack: u16,
@@ -56,6 +58,7 @@ pub(super) fn asked(args: &Args) -> anyhow::Result<WatchRequest> {
         timeout: args.timeout.map(Duration::from_millis),
         when: when.map_err(bad_input)?,
         when_changed: args.when_changed,
+        values: true,
         count_only: args.count_only,
         max_stack: args.max_stack,
         max_records: args.max_records,
@@ -100,6 +103,7 @@ pub(super) fn options(
         turns,
         when: asked.when.clone(),
         when_changed: asked.when_changed,
+        values: asked.values,
         count_only: asked.count_only,
         depth: asked.max_stack,
         most_slowdown: asked.most_slowdown,
