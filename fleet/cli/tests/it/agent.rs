@@ -413,7 +413,7 @@ fn a_receiver_that_is_away_costs_no_file_and_is_counted() {
     let _busy = Busy::start();
     let printed = site.once();
     assert_eq!(
-        printed.matches("warning: cannot push profiles to http://127.0.0.1:1").count(),
+        printed.matches(" to http://127.0.0.1:1/: Connection refused").count(),
         2,
         "{printed}"
     );
