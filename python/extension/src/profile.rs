@@ -61,9 +61,10 @@ fn warn_of_nothing(py: Python<'_>, recording: &OpenRecording) -> PyResult<()> {
             .map(|(name, value)| format!("{}={value:?}", keyword(name)))
             .collect();
         format!(
-            "{path}: the filter leaves none of {left_out} samples: {}. Try: \
-             pmuscope.read(path).samples.groupby(\"comm\").size()",
-            asked.join(", ")
+            "{path}: the filter leaves none of {left_out} samples: {}. Try: pmuscope.read({:?}).samples, whose columns \
+             have what there is",
+            asked.join(", "),
+            recording.path()
         )
     } else {
         format!("{path} has no samples. Try: record for longer, or while the program uses a CPU")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections import namedtuple
-from typing import TYPE_CHECKING, Any, Callable, Collection, Iterator
+from typing import TYPE_CHECKING, Any, Callable, Collection, Iterator, Sequence
 
 from .errors import ArgumentError, PackageError
 
@@ -106,7 +106,7 @@ _WORDS = {"text": "text", "list": "lists", "bool": "True and False"}
 def ordered(table: Table, by: str | list[str], ascending: bool) -> Table:
     names = [by] if isinstance(by, str) else list(by)
     columns = [table[name] for name in names]
-    rows = range(len(table))
+    rows: Sequence[int] = range(len(table))
     # Missing values come last in either order.
     for column in reversed(columns):
         known = sorted((row for row in rows if column[row] is not None), key=column.__getitem__, reverse=not ascending)
@@ -116,7 +116,7 @@ def ordered(table: Table, by: str | list[str], ascending: bool) -> Table:
 
 def rows(table: Table) -> Iterator[Any]:
     """Rows as named tuples; a name that Python does not take becomes the column's number, as in `_3`."""
-    row = namedtuple("Row", table.columns, rename=True)
+    row = namedtuple("Row", table.columns, rename=True)  # type: ignore[misc]
     for start in range(0, len(table), _ROWS_AT_ONCE):
         for values in table[start : start + _ROWS_AT_ONCE]._rows():
             yield row._make(values)
