@@ -96,7 +96,7 @@ pub fn ranked_functions(
     let by_period = by_period && rows.has_weight(event);
     let RankedTable { functions, modules, hidden, ranks } = rows.ranked(event, by_period, options);
     let names = rows.names;
-    (FunctionTable { rows: functions, hidden, modules, long_phases: None, names }, ranks)
+    (FunctionTable { rows: functions, hidden, modules, long_phases: None, blocks: 0, names }, ranks)
 }
 
 /// Makes rows of cells.
@@ -226,7 +226,7 @@ impl<'a> Rows<'a> {
         }
         drop(by_who);
         let most = options.rows.map_or(rows.len(), |rows| rows.max(LEAST));
-        let order = self.ranked(&rows, most, by_period, options.rank);
+        let order = self.largest_by(&rows, most, by_period, options.rank);
         let mut share = |row: &u32| self.share(&rows[*row as usize], measure, options.totals);
         let functions: Vec<FunctionShare> = order.iter().map(&mut share).collect();
         let modules = self.modules(&rows[..own], measure);
@@ -237,7 +237,13 @@ impl<'a> Rows<'a> {
     }
 
     /// The largest rows by what is asked for.
-    fn ranked(&mut self, rows: &[KeyedSums], most: usize, by_period: bool, by: RankBy) -> Vec<u32> {
+    fn largest_by(
+        &mut self,
+        rows: &[KeyedSums],
+        most: usize,
+        by_period: bool,
+        by: RankBy,
+    ) -> Vec<u32> {
         let all = || (0..rows.len() as u32).collect();
         match by {
             RankBy::Own | RankBy::Total => self.largest(rows, all(), most, by_period, by),

@@ -248,7 +248,7 @@ pub fn functions_lines(
         by_period: event.by_period,
         period: event.fixed_period,
     };
-    Sheet::new(functions.fields(), shown, shown.len()).table().0.lines(style)
+    Sheet::new(functions.fields(RankBy::Own), shown, shown.len()).table().0.lines(style)
 }
 
 /// Functions by event and command, the largest share of each event first, as many as `limits` allow of each
