@@ -420,7 +420,7 @@ fn without_totals(table: &[String]) -> Vec<String> {
 #[test]
 fn functions_are_the_rows_of_the_report() {
     const ROWS: usize = 50;
-    let limits = RowLimits { rows: Some(ROWS), share: 0.0 };
+    let limits = RowLimits { rows: Some(ROWS), ..RowLimits::ALL };
     let mut compared = (0, 0, 0);
     for path in corpus().recordings() {
         let options =
