@@ -97,7 +97,8 @@ fn named(collected: Collected, reader: &Reader, detail: Detail) -> Result<Profil
         symbols: vec![None; request.addresses.len()],
         state: State::FileMissing,
     };
-    let options = Options { rows: None, intervals: Intervals::Largest(4), totals: true, detail };
+    let options =
+        Options { intervals: Intervals::Largest(4), totals: true, detail, ..Options::default() };
     collected.profile(reader, &KernelIdentity::default(), options, &mut |requests| {
         requests.iter().map(nothing).collect()
     })

@@ -15,7 +15,7 @@ use pmuscope_report::{
     tree_text,
 };
 
-const ALL: RowLimits = RowLimits { rows: None, share: 0.0 };
+const ALL: RowLimits = RowLimits::ALL;
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(profile) = recording::profile(&file("perf.data", bytes), Detail::Address) else {

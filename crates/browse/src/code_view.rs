@@ -28,7 +28,7 @@ const HOT: f64 = 0.05;
 
 /// What is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Listing {
+pub(crate) enum CodeForm {
     Source,
     Assembly,
 }
@@ -47,7 +47,7 @@ pub(crate) struct CodeView {
     title: String,
     command: CommandLine,
     state: CodeState,
-    listing: Listing,
+    listing: CodeForm,
     source: CodeList,
     assembly: CodeList,
     /// Share of the function, 0 to 1.
@@ -122,7 +122,7 @@ struct SourceExtract {
 }
 
 impl CodeView {
-    pub(crate) fn new(title: &str, listing: Listing, command: CommandLine) -> Self {
+    pub(crate) fn new(title: &str, listing: CodeForm, command: CommandLine) -> Self {
         Self {
             title: title.to_owned(),
             command,
@@ -160,7 +160,7 @@ impl CodeView {
         self.source = CodeList::new(source_rows(&found, event));
         self.assembly = CodeList::new(assembly_rows(&found, event));
         if self.source.hottest.is_empty() {
-            self.listing = Listing::Assembly;
+            self.listing = CodeForm::Assembly;
         }
     }
 
@@ -188,8 +188,8 @@ impl CodeView {
             CodeState::Ended => {}
         }
         let listing = match self.listing {
-            Listing::Source => "source",
-            Listing::Assembly => "assembly",
+            CodeForm::Source => "source",
+            CodeForm::Assembly => "assembly",
         };
         let of = if self.of_function { "function" } else { "all samples" };
         let CodeList { hottest, list, .. } = self.shown();
@@ -210,15 +210,15 @@ impl CodeView {
 
     fn shown(&self) -> &CodeList {
         match self.listing {
-            Listing::Source => &self.source,
-            Listing::Assembly => &self.assembly,
+            CodeForm::Source => &self.source,
+            CodeForm::Assembly => &self.assembly,
         }
     }
 
     fn shown_mut(&mut self) -> &mut CodeList {
         match self.listing {
-            Listing::Source => &mut self.source,
-            Listing::Assembly => &mut self.assembly,
+            CodeForm::Source => &mut self.source,
+            CodeForm::Assembly => &mut self.assembly,
         }
     }
 
@@ -249,8 +249,8 @@ impl CodeView {
     /// From source to assembly, or back; the same line is chosen where the other has it.
     fn turn(&mut self) -> Option<&'static str> {
         let other = match self.listing {
-            Listing::Source => Listing::Assembly,
-            Listing::Assembly => Listing::Source,
+            CodeForm::Source => CodeForm::Assembly,
+            CodeForm::Assembly => CodeForm::Source,
         };
         let shown = self.shown();
         // Instructions of the line that is chosen, or the next line above that is one.
@@ -261,8 +261,8 @@ impl CodeView {
         if list.rows.iter().all(|row| row.is_aside) {
             self.listing = before;
             return Some(match other {
-                Listing::Source => "there is no source: the file has no debug information",
-                Listing::Assembly => "there are no instructions",
+                CodeForm::Source => "there is no source: the file has no debug information",
+                CodeForm::Assembly => "there are no instructions",
             });
         }
         let of_line = |at: &&usize| list.rows[**at].line == line;
@@ -305,8 +305,8 @@ impl CodeView {
         let has_marks = rows.iter().any(|row| row.is_marked);
         let of = if of_function { "function" } else { "all" };
         let what = match listing {
-            Listing::Source => "line",
-            Listing::Assembly => "address",
+            CodeForm::Source => "line",
+            CodeForm::Assembly => "address",
         };
         let head = format!("{of:>8}  {:>9}  {what:>place$}", "samples");
         let lines = rows[seen.clone()].iter().map(|row| {

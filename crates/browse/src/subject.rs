@@ -7,7 +7,7 @@ use pmuscope_profile::views::{CallSite, Dimension, Key as RowKey};
 
 use pmuscope_report::place_text;
 
-use crate::code_view::Listing;
+use crate::code_view::CodeForm;
 use crate::step::FilterStep;
 
 /// What a line names. What it does not name is `None`.
@@ -47,7 +47,7 @@ pub(crate) struct CodeOf {
     /// Index of the module.
     pub(crate) module: u32,
     /// What is shown first.
-    pub(crate) listing: Listing,
+    pub(crate) listing: CodeForm,
 }
 
 /// An entry of the menu: its key, what it says, what it does.
@@ -118,7 +118,7 @@ impl Subject {
         if let Some(module) = self.module.filter(|_| self.is_code) {
             let name = self.function.as_deref().unwrap_or("[unknown]");
             let (function, inlined_into) = (self.function.clone(), self.inlined_into.clone());
-            let listing = Listing::Source;
+            let listing = CodeForm::Source;
             let code = CodeOf { function, inlined_into, module, listing };
             add('a', format!("annotate {name}"), Action::Annotate(code));
         }
@@ -128,7 +128,7 @@ impl Subject {
             let neighbors = Action::Neighbors(site, self.comm.clone());
             add('n', format!("callers and callees of {name}"), neighbors);
             let (function, inlined_into) = (self.function.clone(), self.inlined_into.clone());
-            let code = CodeOf { function, inlined_into, module, listing: Listing::Assembly };
+            let code = CodeOf { function, inlined_into, module, listing: CodeForm::Assembly };
             add('A', format!("instructions of {name}"), Action::Annotate(code));
         }
         if let Some(name) = &self.function {

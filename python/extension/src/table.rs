@@ -8,7 +8,7 @@ use arrow_schema::ffi::FFI_ArrowSchema;
 use pmuscope_tables::{ArrowTable, TableError};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyDict, PyIterator, PyList, PySlice, PySliceMethods as _, PyTuple};
+use pyo3::types::{PyCapsule, PyDict, PyIterator, PyList, PySlice, PyTuple};
 
 use crate::Error;
 use crate::cells::{cell, text};

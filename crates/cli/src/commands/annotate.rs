@@ -171,7 +171,7 @@ fn choose(profile: &Profile, asked: &str, dso: Option<&str>) -> anyhow::Result<C
     if called.is_empty() {
         let outer = inlined_into(counts, asked);
         if !outer.is_empty() {
-            return holder_of_inlined(profile, asked, outer, dso);
+            return holder_of_inlined(profile, asked, &outer, dso);
         }
         let named = all.iter().filter(|one| one.holder.function.is_some());
         called = named.filter(|one| is_named(name(one), asked)).collect();
@@ -216,7 +216,7 @@ fn choose_outer(
     let called: Vec<CodeHolder> =
         all.iter().copied().filter(|holder| holder.name(counts) == Some(outer)).collect();
     if !called.is_empty() {
-        return holder_of_inlined(profile, asked, called, dso);
+        return holder_of_inlined(profile, asked, &called, dso);
     }
     let (asked, outer) = (escape(asked), escape(outer));
     Err(bad_input(match all.is_empty() {
@@ -234,16 +234,16 @@ fn choose_outer(
 fn holder_of_inlined(
     profile: &Profile,
     asked: &str,
-    holders: Vec<CodeHolder>,
+    holders: &[CodeHolder],
     dso: Option<&str>,
 ) -> anyhow::Result<ChosenCode> {
     let counts = &profile.aggregate;
     let module = |holder: &CodeHolder| &profile.modules[holder.module as usize];
-    let here = in_dso(holders.clone(), module, dso);
+    let here = in_dso(holders.to_vec(), module, dso);
     if let [holder] = here[..] {
         return Ok(ChosenCode { holder, is_inlined: true });
     }
-    let of = if here.is_empty() { &holders } else { &here };
+    let of = if here.is_empty() { holders } else { &here };
     let names: BTreeSet<Option<&str>> = of.iter().map(|holder| holder.name(counts)).collect();
     let first = of[0];
     let what_to_do = match names.len() {

@@ -207,14 +207,14 @@ impl Args {
 
 /// How a recording is shown once it is made: what the flags of `report` ask for.
 #[derive(Debug, Clone)]
-pub(super) struct Shown {
+pub(super) struct ViewRequest {
     /// `--open`
     pub(super) open: bool,
     /// `--serve`, with its address.
     pub(super) serve: Option<String>,
 }
 
-impl Shown {
+impl ViewRequest {
     /// Shows it, if anything was asked for; where it is served until a signal ends that.
     pub(super) fn show(&self, recording: &Path) -> anyhow::Result<()> {
         #[derive(clap::Parser)]

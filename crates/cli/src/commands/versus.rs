@@ -19,7 +19,7 @@ pub(super) struct VersusArgs {
     commands: Vec<String>,
     /// Compare values: {NAME} in commands is each of them; repeatable
     ///
-    /// Each combination of values is a command of its own.
+    /// Each combination of values is one more command.
     #[arg(long = "parameter", value_name = "NAME=LIST", help_heading = "Runs")]
     parameters: Vec<String>,
 }

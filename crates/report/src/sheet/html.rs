@@ -156,7 +156,7 @@ fn cells(heading: &Heading, cell: &SheetCell<'_>, searches: bool) -> Markup {
             }
             @if heading.kind == FieldKind::Share { (limits(*share, interval.as_ref())) }
         },
-        Value::Margin(half) if cell.shown.is_none() => margin(*half, fixed(half * 100.0, 2)),
+        Value::Margin(half) if cell.shown.is_none() => margin(*half, &fixed(half * 100.0, 2)),
         Value::Limits(share, of) => limits(*share, Some(of)),
         Value::Number(..)
         | Value::Seconds(_)
@@ -219,11 +219,11 @@ fn lines_cell(heading: &Heading, cell: &SheetCell<'_>) -> Markup {
 
 /// The interval of a share, in percentage points, sorted by its width.
 fn limits(share: f64, interval: Option<&Interval>) -> Markup {
-    interval.map_or_else(none, |of| margin(of.half_width(), limits_text(share, of)))
+    interval.map_or_else(none, |of| margin(of.half_width(), &limits_text(share, of)))
 }
 
 /// How far a share can be off, in percentage points.
-fn margin(half: f64, text: String) -> Markup {
+fn margin(half: f64, text: &str) -> Markup {
     html! { td class="num" data-v=(format!("{:.6}", half * 100.0)) { (text) } }
 }
 

@@ -47,7 +47,8 @@ pub(in crate::commands) fn show(path: &Path, load: &LoadArgs) -> anyhow::Result<
         let message = "browse reads the recording again for some views, which a stream does not allow. Try: save it to a file";
         return Err(bad_input(message));
     }
-    let file = RecordedFile::new(path, recording.file().and_then(|file| file.metadata().ok()));
+    let metadata = recording.file().and_then(|file| file.metadata().ok());
+    let file = RecordedFile::new(path, metadata.as_ref());
     let mut symbolizer = load.symbols.symbolizer(!load.no_inline, &recording)?;
     let functions_first = rest::is_worth_it(&recording, load);
     let wanted = if functions_first { FUNCTIONS } else { KEPT };
@@ -170,8 +171,8 @@ impl FileIdentity {
 }
 
 impl RecordedFile {
-    fn new(path: &Path, metadata: Option<Metadata>) -> Self {
-        let read = metadata.as_ref().map(FileIdentity::of);
+    fn new(path: &Path, metadata: Option<&Metadata>) -> Self {
+        let read = metadata.map(FileIdentity::of);
         Self { path: path.to_path_buf(), read, next: Instant::now() + LOOK_EVERY }
     }
 
@@ -200,7 +201,7 @@ mod tests {
         let path = folder.path().join("x.data");
         std::fs::write(&path, "one").unwrap();
         let metadata = || std::fs::metadata(&path).ok();
-        let mut file = RecordedFile::new(&path, metadata());
+        let mut file = RecordedFile::new(&path, metadata().as_ref());
         let mut look = || {
             file.next = Instant::now();
             file.was_replaced()
@@ -210,7 +211,7 @@ mod tests {
         std::fs::write(&other, "two").unwrap();
         std::fs::rename(&other, &path).unwrap();
         assert_eq!([look(), look()], [true, false]);
-        let mut file = RecordedFile::new(&path, metadata());
+        let mut file = RecordedFile::new(&path, metadata().as_ref());
         std::fs::remove_file(&path).unwrap();
         file.next = Instant::now();
         assert!(file.was_replaced());

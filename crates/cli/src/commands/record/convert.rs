@@ -18,7 +18,7 @@ use super::flags::Args;
 use super::off_cpu::{self, CallGraphOf};
 use super::{call_graph::call_graph, control, size, strobe};
 use crate::commands::duration;
-use crate::commands::report::Shown;
+use crate::commands::report::ViewRequest;
 
 /// Samples per second and CPU where nothing is said.
 const DEFAULT_HZ: u64 = 1000;
@@ -42,7 +42,7 @@ pub(super) struct RecordPlan {
     pub(super) dry_run: bool,
     pub(super) quiet: bool,
     /// The page is opened afterwards, and served at the address.
-    pub(super) shown: Shown,
+    pub(super) shown: ViewRequest,
 }
 
 pub(super) fn convert(args: Args, machine: &Machine) -> anyhow::Result<RecordPlan> {
@@ -184,7 +184,7 @@ pub(super) fn convert(args: Args, machine: &Machine) -> anyhow::Result<RecordPla
         show_attributes: is_verbose(),
         dry_run: args.dry_run,
         quiet: args.quiet,
-        shown: Shown { open: args.open, serve: args.serve },
+        shown: ViewRequest { open: args.open, serve: args.serve },
     })
 }
 
