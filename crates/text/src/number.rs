@@ -147,7 +147,7 @@ pub fn percent_estimate(share: f64, low: f64, high: f64) -> String {
         Some(half) if half > 0.0 => format!("{}%", interval(value, half.max(LEAST))),
         Some(_) => format!("{}%", fixed(value, 2)),
         None => {
-            let text = estimate(value, low.min(value - LEAST), high.max(value + LEAST));
+            let text = estimate(value, low, high);
             text.replacen(" (", "% (", 1).replacen(')', "%)", 1)
         }
     }
@@ -297,6 +297,7 @@ mod tests {
         assert_eq!(percent_estimate(0.61, 0.606, 0.614), "61.0 ± 0.4%");
         assert_eq!(percent_estimate(0.0158, 0.0016, 0.052), "1.6% (0.2–5.2%)");
         assert_eq!(percent_estimate(1.0, 1.0, 1.0), "100.00%");
+        assert_eq!(percent_estimate(0.0, 0.0, 0.0023), "0.00% (0.00–0.23%)");
         assert_eq!(percent_estimate(0.5, 0.499_999, 0.500_001), "50.000 ± 0.010%");
         assert_eq!(signed("0.0 (-0.2 to 1.2)", 0.01), "0.0 (-0.2 to 1.2)");
     }

@@ -50,7 +50,7 @@ fn every_form_has_the_lines() {
     }
 }
 
-/// A machine without a PMU for it gets an error that names `watch`; events of other machines are tested in
+/// A machine without a PMU for it gets an error that names `sharing --watch`; events of other machines are tested in
 /// `pmuscope_events`.
 #[test]
 fn recording_needs_a_pmu() {
@@ -58,7 +58,7 @@ fn recording_needs_a_pmu() {
     let said = scratch.pmuscope(["record", "--sharing", "-n", "--", "true"]);
     match said.code() {
         0 => drop(said.complains("mem-loads")),
-        _ => drop(said.exits(3).complains("--sharing: no PMU here").complains("pmuscope watch")),
+        _ => drop(said.exits(3).complains("--sharing: no PMU here").complains("sharing --watch")),
     }
     let both = scratch.pmuscope(["record", "--sharing", "-e", "cycles", "--", "true"]);
     both.exits(2).complains("--sharing");
