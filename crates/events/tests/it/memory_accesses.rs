@@ -69,7 +69,7 @@ fn texts_are_those_of_perf() {
 #[test]
 fn machines_without_say_what_else_there_is() {
     assert_eq!(memory_event_texts(&vm()), Err(NoMemoryEvents::NoUnit));
-    assert!(memory_events(&vm()).unwrap_err().contains("pmuscope watch"));
+    assert!(memory_events(&vm()).unwrap_err().contains("pmuscope sharing --watch"));
     for arm in ["neoverse-n1", "neoverse-v2"] {
         let refused = memory_events(&known(arm)).unwrap_err();
         assert_eq!(Err(refused), memory_population(&known(arm)).map_err(|why| why.to_string()));
