@@ -52,7 +52,7 @@ pub struct CommandJob {
     pub command: CommandLine,
 }
 
-/// What came of a command.
+/// Output of a command, or its error.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CommandOutput {
     /// Standard output.
@@ -102,7 +102,7 @@ pub struct Browser {
     /// What the last key came to, until the next one.
     pub(crate) message: Option<String>,
     pub(crate) completeness: Completeness,
-    /// What changes the reading of the recording, the gravest first.
+    /// Warnings and notes of the recording, the gravest first.
     pub(crate) notes: Vec<Note>,
     /// The file is another one than the one that was read.
     pub(crate) is_replaced: bool,
@@ -207,7 +207,7 @@ impl Browser {
         has_counted
     }
 
-    /// What came of a command.
+    /// Takes the output of a command, or its error.
     pub fn take(&mut self, number: u64, output: &CommandOutput) {
         if number != self.job {
             return;
@@ -478,7 +478,7 @@ impl Browser {
         self.open_from(view, steps);
     }
 
-    /// The same where the view before had other filters.
+    /// Opens a view; the former one keeps its filters, `steps`.
     fn open_from(&mut self, mut view: OpenView, steps: Vec<FilterStep>) {
         count(&mut view, &self.counts);
         let view = std::mem::replace(&mut self.view, view);

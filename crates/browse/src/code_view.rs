@@ -6,7 +6,7 @@
 //!     0.79%        1    41  for (; *at; at++)
 //!    74.07%      161    42  > sum += hash(*at);             the line under the cursor; > marks an inlined function
 //! ```
-//! It is the JSON of `report --annotate`.
+//! Input: the JSON of `report --annotate`.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -26,7 +26,7 @@ const SIDEWAYS: usize = 8;
 const WARM: f64 = 0.01;
 const HOT: f64 = 0.05;
 
-/// What is shown.
+/// Source lines or instructions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CodeForm {
     Source,
@@ -82,7 +82,7 @@ struct CodeRow {
     line: Option<(String, u64)>,
 }
 
-/// The result of `report --annotate --json`, as far as it is shown.
+/// The shown part of the result of `report --annotate --json`.
 #[derive(Deserialize)]
 struct AnnotatedFunction {
     marked: Option<String>,

@@ -397,7 +397,7 @@ fn tables(text: &str) -> Vec<Vec<String>> {
     tables
 }
 
-/// A line whatever the widths of its columns.
+/// A line with one space between its columns.
 fn words(line: &str) -> String {
     line.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -154,7 +154,7 @@ impl std::str::FromStr for Parameter {
     }
 }
 
-/// A command with values in place of its placeholders.
+/// A command whose placeholders are replaced by values.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ArmCommand {
     /// Its words.

@@ -179,7 +179,7 @@ fn a_refused_profile_stops_no_other_and_is_counted_by_service() {
 }
 
 #[test]
-fn a_refused_request_of_several_services_is_sent_again_service_by_service() {
+fn a_refused_request_is_sent_again_by_service() {
     let taken = || answer("200 OK", PROTOBUF, b"");
     let (endpoint, requests) = receiver(vec![bad_profile(), taken(), bad_profile(), taken()]);
     let pushed = PushSink::otlp(&endpoint).unwrap().push(&rows(&["a", "b", "c"]));

@@ -49,7 +49,7 @@ impl HookArgs {
         }
     }
 
-    /// Whether nobody is to see what the command prints.
+    /// Whether output of the command is discarded.
     pub(super) fn discards(&self) -> bool {
         self.command_output == Where::Null
     }
@@ -75,12 +75,12 @@ pub(super) struct Hooks<'a> {
 }
 
 impl Hooks<'_> {
-    /// Before a run; whether nobody ended it.
+    /// Runs the command of `--pre`; false after a signal.
     pub(super) fn before(&self, signal: Signal<'_>) -> anyhow::Result<bool> {
         self.run("--pre", self.args.pre.as_deref(), signal)
     }
 
-    /// After a run; whether nobody ended it.
+    /// Runs the command of `--post`; false after a signal.
     pub(super) fn after(&self, signal: Signal<'_>) -> anyhow::Result<bool> {
         self.run("--post", self.args.post.as_deref(), signal)
     }

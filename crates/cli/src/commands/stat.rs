@@ -470,7 +470,7 @@ impl Stat<'_> {
         Hooks { args: &self.args.hooks, arm: &self.arms[arm] }
     }
 
-    /// Runs each command without keeping what is counted; whether nobody ended it.
+    /// Warm-up runs of each command, without counts; false after a signal.
     fn warm_up(&self, signal: Signal<'_>) -> anyhow::Result<bool> {
         for (arm, counter) in self.counters.iter().enumerate() {
             for _ in 0..self.args.hooks.warmup {

@@ -38,7 +38,7 @@ fn warm_up_runs_and_commands_around_are_not_counted() {
 }
 
 #[test]
-fn a_command_before_that_fails_ends_it_and_keeps_the_runs_so_far() {
+fn a_failed_pre_command_keeps_the_runs_so_far() {
     let scratch = Scratch::new();
     let outcome = stat(&scratch, &["-r", "5", "--pre", "! test -s log"], "echo run >> log");
     outcome.exits(125).complains("--pre \"! test -s log\": exit status 1").prints("task-clock");

@@ -8,7 +8,7 @@ use crate::lab::write_script;
 
 /// What the browser was given is kept by a script in its place.
 #[test]
-fn open_shows_the_page_of_what_was_recorded_and_keeps_the_status_of_the_command() {
+fn open_shows_the_page_and_keeps_the_exit_status() {
     skip_unless!(need_sampling());
     let scratch = Scratch::new();
     write_script(&scratch, "browser", "#!/bin/sh\necho \"$1\" > opened\n");

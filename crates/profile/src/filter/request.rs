@@ -181,7 +181,7 @@ impl FilterRequest {
     }
 }
 
-/// The node of each CPU, as far as the recording has it.
+/// The NUMA node of each CPU that the recording names.
 #[must_use]
 pub fn cpu_nodes(metadata: &Metadata) -> BTreeMap<u32, u32> {
     let mut nodes = BTreeMap::new();

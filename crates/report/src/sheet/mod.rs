@@ -18,6 +18,7 @@
 mod delimited;
 mod html;
 mod json;
+mod margins;
 mod text;
 
 use std::borrow::Cow;
@@ -359,27 +360,6 @@ impl<'a, R> Field<'a, R> {
     ) -> Self {
         Self::new(key, FieldKind::Drawn, move |row| Value::Drawn(get(row).into_string()))
             .only_in(&[SheetForm::Page])
-    }
-
-    /// How far a share can be off, 0 to 1; for people only.
-    pub(crate) fn margin(
-        head: impl Into<Cow<'static, str>>,
-        get: impl Fn(&'a R) -> Option<f64> + 'a,
-    ) -> Self {
-        let value = move |row: &'a R| get(row).map_or(Value::Missing, Value::Margin);
-        Self::new(head, FieldKind::Number, value).for_people()
-    }
-
-    /// The interval of a share, or of a difference of two; for people only.
-    pub(crate) fn limits(
-        head: impl Into<Cow<'static, str>>,
-        get: impl Fn(&'a R) -> Option<(f64, Interval)> + 'a,
-    ) -> Self {
-        let value = move |row: &'a R| match get(row) {
-            Some((share, of)) => Value::Limits(share, of),
-            None => Value::Missing,
-        };
-        Self::new(head, FieldKind::Number, value).for_people()
     }
 
     /// Why a share has no interval, where that is not the length of the recording.

@@ -170,7 +170,7 @@ fn profiles(requests: &[OtlpRequest]) -> Vec<(usize, u64)> {
 }
 
 #[test]
-fn an_event_with_many_stacks_has_several_profiles_that_are_told_apart_by_their_times() {
+fn profiles_of_an_event_with_many_stacks_differ_in_time() {
     let sample = |stack| made::sample("a", "faults", stack, (1, 1, "sample"));
     let rows = Rows { samples: (0..40_000).map(sample).collect(), ..Rows::default() };
     let start = nanoseconds(made::START.0).cast_unsigned();

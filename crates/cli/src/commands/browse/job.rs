@@ -12,7 +12,7 @@ const MOST_TEXT: u64 = 64 << 20;
 /// What is read of its messages.
 const MOST_MESSAGES: u64 = 64 << 10;
 
-/// What came of a command.
+/// Output of a command, or its error.
 pub(super) struct CommandOutcome {
     pub(super) number: u64,
     pub(super) output: CommandOutput,
