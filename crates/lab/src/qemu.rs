@@ -21,6 +21,9 @@ const LAST_LINES: usize = 12;
 /// Of a console, as much as these lines take.
 const LAST_BYTES: u64 = 16 << 10;
 
+/// What an emulated kernel would compute for a second: tests of its cryptography, on which nothing here depends.
+const EMULATED: &str = "cryptomgr.notests ";
+
 /// What an emulated PC's kernel would wait for or find out in vain, and does not have to:
 /// - ten ticks of a timer, where a busy host may not give the emulator the time for them: a panic;
 /// - the speed of delay loops, a fifth of a second for each CPU, all others spinning meanwhile;
@@ -132,8 +135,9 @@ impl QemuPlan<'_> {
         let acceleration = self.acceleration.name();
         let words: String = self.words.iter().map(|word| format!("{word} ")).collect();
         let emulated = match (self.acceleration, self.arch) {
-            (Acceleration::Tcg, Arch::X86_64) => EMULATED_PC,
-            _ => "",
+            (Acceleration::Tcg, Arch::X86_64) => format!("{EMULATED}{EMULATED_PC}"),
+            (Acceleration::Tcg, Arch::Aarch64) => EMULATED.to_owned(),
+            (Acceleration::Kvm, _) => String::new(),
         };
         format!(
             "console={console} panic=-1 quiet random.trust_cpu=on pmuscope.acceleration={acceleration} \
@@ -381,7 +385,7 @@ mod tests {
         for part in [
             "-machine q35 -accel tcg,thread=multi -cpu max",
             "console=ttyS0",
-            "pmuscope.acceleration=tcg no_timer_check lpj=10000000 tsc=reliable -- lab guest",
+            "pmuscope.acceleration=tcg cryptomgr.notests no_timer_check lpj=10000000 tsc=reliable -- lab guest",
             "mem-path=/a,,b,size=1048576,share=on",
             "-m 512M",
         ] {

@@ -134,7 +134,9 @@ impl Lab {
             Content { arch: options.arch, program: &program, files: &options.files, job: &job };
         let scratch = Scratch::new().map_err(LabError::file("make", Path::new("/dev/shm")))?;
         let initrd = scratch.path("initrd");
-        let archive = content.pack(options.kernel.unpacks_zstd)?;
+        // While the kernel unpacks it, memory holds it twice.
+        let quarter = options.topology.memory_mib() << 20 >> 2;
+        let archive = content.pack(if options.kernel.unpacks_zstd { quarter } else { u64::MAX })?;
         std::fs::write(&initrd, archive).map_err(LabError::file("write", &initrd))?;
         let bench = GuestRun { options, emulator: &emulator, scratch: &scratch, initrd: &initrd };
         let question = Question {
