@@ -125,6 +125,23 @@ pub(crate) fn recursion(depth: usize) -> MadeSample {
     made
 }
 
+/// A thread that reads, parses and reads again, each from within a block of time to within another; and one that logs.
+pub(crate) fn phases() -> MadeSample {
+    let mut made = MadeSample::new();
+    let [main, read, parse] = ["main", "read", "parse"].map(|name| made.frame(name, 1, false));
+    let (worker, logger) = (made.task("worker"), made.task("logger"));
+    (made.counts.tasks[0].tid, made.counts.tasks[1].tid) = (Some(7), Some(9));
+    let stacks = &mut made.counts.stacks;
+    let main = stacks.push(Stacks::ROOT, main);
+    let [read, parse] = [read, parse].map(|frame| stacks.push(main, frame));
+    made.cell(main, worker, 0, 1, 5);
+    made.cell(main, logger, 1, 3, 0);
+    made.cell(read, worker, 0, 2, 0);
+    made.cell(read, worker, 1, 1, 2);
+    made.cell(parse, worker, 0, 2, 1);
+    made
+}
+
 /// Stacks of functions in a command, the outermost first, with their samples. Each frame is a function of its own,
 /// whatever its name.
 pub(crate) fn of_stacks(stacks: &[(String, Vec<String>, u64)]) -> MadeSample {

@@ -18,7 +18,7 @@ const INTERVALS: usize = 10_000;
 
 /// What the counts of a format are grouped by.
 pub(super) fn group_by(format: Format, rank: RankBy) -> GroupBy {
-    let by_thread = matches!(format, Format::Pprof | Format::Firefox);
+    let by_thread = matches!(format, Format::Html | Format::Pprof | Format::Firefox);
     GroupBy {
         chains: format != Format::Text || rank == RankBy::Total,
         tasks: if by_thread { TasksBy::Thread } else { TasksBy::Command },

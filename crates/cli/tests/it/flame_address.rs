@@ -52,9 +52,9 @@ fn full_the_address_keeps_zoom_and_search() {
 
         browser.click("#event-0 .flame .b[data-d='2']");
         let address = browser.run("return location.href");
-        for way in ["callees", "callers"] {
-            if way == "callers" {
-                browser.click("#event-0 .ways button[data-way=callers]");
+        for way in ["callees", "callers", "time"] {
+            if way != "callees" {
+                browser.click(&format!("#event-0 .ways button[data-way={way}]"));
                 browser.click("#event-0 .flame .b[data-d='1']");
             }
             let (seen, address) = (view(browser), browser.run("return location.href"));

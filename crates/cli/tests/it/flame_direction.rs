@@ -1,10 +1,11 @@
-//! The flame graph of a page from its other end, in a browser: self shares on top, callers below, as the text has them.
+//! The other forms of a page's flame graph, in a browser: self shares on top, callers below, as the text has them; and
+//! time order.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Scratch, need_full, skip_unless};
+use crate::harness::{Scratch, need_c_compiler, need_full, need_sampling, skip_unless};
 use crate::outputs::browse;
 use crate::simulated::{program, record};
 use crate::webdriver::{Browser, need_browser};
@@ -115,4 +116,47 @@ fn search_and_zoom_work_in_both(browser: &Browser) {
     browser.click(CALLERS);
     assert_eq!(hidden(browser), 0);
     assert_eq!(browser.run(hits), number, "a search stays");
+}
+
+const PHASES: &str = r"
+static volatile unsigned long sink;
+static void spin(unsigned long n) { while (n--) sink = sink * 3 + 1; }
+void parse(void) { spin(100000000); sink++; }
+void write_out(void) { spin(200000000); sink++; }
+int main(void) { parse(); write_out(); parse(); return 0; }
+";
+
+/// Functions of the program whose boxes are wide, from left to right.
+fn phases(browser: &Browser) -> Value {
+    browser.run(
+        "const wide = [...document.querySelectorAll('#event-0 svg.flame .b')].filter((b) => parseFloat(b.getAttribute('width')) > 5);
+         const named = wide.map((b) => [parseFloat(b.getAttribute('x')), b.querySelector('title').textContent.split('\\n')[0]]);
+         return named.filter(([, name]) => name === 'parse' || name === 'write_out').sort(([a], [b]) => a - b).map(([, name]) => name)",
+    )
+}
+
+#[test]
+fn full_time_order_shows_which_phase_came_when() {
+    skip_unless!(need_full().or_else(need_browser).or_else(need_sampling).or_else(need_c_compiler));
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("phases.c"), PHASES).unwrap();
+    scratch.run("cc", ["-O0", "-o", "phases", "phases.c"]).exits(0);
+    scratch.pmuscope(["record", "--call-graph", "fp", "-F", "499", "--", "./phases"]).exits(0);
+    scratch.pmuscope(["report", "-o", "page.html"]).exits(0);
+    browse(&scratch, "page.html", |browser| {
+        assert_eq!(phases(browser), json!(["write_out", "parse"]), "the widest first");
+        let search = |browser: &Browser| {
+            browser.run("document.querySelector('#event-0 .flame-part .tools input').select()");
+            browser.type_into("#event-0 .flame-part .tools input", "parse");
+            text(browser, "#event-0 output.matched").split('%').next().unwrap().to_owned()
+        };
+        let share = search(browser);
+        browser.click("#event-0 .ways button[data-way=time]");
+        assert_eq!(phases(browser), json!(["parse", "write_out", "parse"]));
+        assert_eq!(search(browser), share, "the same samples");
+        let (thread, _) = boxes(browser, 1).remove(0);
+        assert!(thread.starts_with("phases (thread "), "{thread}");
+        let shape = text(browser, "#event-0 .flame-part p span:not([hidden])");
+        assert!(shape.starts_with("Threads on top, in each its stacks in time order"), "{shape}");
+    });
 }

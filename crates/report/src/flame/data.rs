@@ -16,10 +16,10 @@ pub(crate) struct FlameData<'a> {
     height: u32,
     /// Weight of all.
     total: u64,
-    /// Name, module and color of what boxes stand for. Foreign text, escaped for readers.
-    names: Vec<(String, Option<String>, &'a str)>,
+    /// Name, module and color of what boxes stand for; `None` of gaps. Foreign text, escaped for readers.
+    names: Vec<Option<(String, Option<String>, &'a str)>>,
     /// Four numbers a box: of its name, depth, weight, samples. A box comes before those that lie on it, and these
-    /// from left to right without a gap, so that their places follow.
+    /// from left to right with gaps as boxes, so that their places follow.
     boxes: Vec<u64>,
 }
 
@@ -28,15 +28,28 @@ impl<'a> FlameData<'a> {
         let mut known: FxHashMap<(&str, Option<&str>, &str), u64> = FxHashMap::default();
         let mut names = Vec::new();
         let mut numbers = Vec::new();
+        let mut gap = None;
+        // By depth: where the next box begins.
+        let mut next: Vec<u64> = vec![0];
         let mut boxes: Vec<&FlameBox> = flame.boxes.iter().collect();
         boxes.sort_by_key(|one| (one.start, one.depth));
         for one in boxes {
             let module = one.module.as_deref();
             let name = *known.entry((&one.name, module, &one.color)).or_insert_with(|| {
                 let module = module.map(|module| escape(module).into_owned());
-                names.push((escape(&one.name).into_owned(), module, &*one.color));
+                names.push(Some((escape(&one.name).into_owned(), module, &*one.color)));
                 names.len() as u64 - 1
             });
+            let depth = one.depth as usize;
+            next.resize(next.len().max(depth + 2), 0);
+            if one.start > next[depth] {
+                let gap = *gap.get_or_insert_with(|| {
+                    names.push(None);
+                    names.len() as u64 - 1
+                });
+                numbers.extend([gap, one.depth.into(), one.start - next[depth], 0]);
+            }
+            (next[depth], next[depth + 1]) = (one.start + one.weight, one.start);
             numbers.extend([name, one.depth.into(), one.weight, one.samples]);
         }
         let (pitch, height) = (svg::PITCH, svg::height(flame));

@@ -147,8 +147,9 @@
       if (!this.place || !location.hash.startsWith(prefix)) return;
       const asked = new URLSearchParams(location.hash.slice(prefix.length));
       const way = asked.get('way');
-      const turn = way && this.svg.closest('.flame-part').querySelector('button[data-way=callers]');
-      if (turn && way === 'callers') turn.click();
+      const part = this.svg.closest('.flame-part');
+      const button = way && part && [...part.querySelectorAll('button[data-way]')].find((one) => one.dataset.way === way);
+      if (button) button.click();
       let names = null;
       try { names = JSON.parse(asked.get('zoom')); } catch { /* nobody's words */ }
       const box = Array.isArray(names) ? this.find(names) : null;
@@ -252,7 +253,7 @@
   const flames = [...document.querySelectorAll('svg.flame')]
     .filter((svg) => svg.querySelector('.b')).map((svg) => new Flame(svg));
 
-  // Once all scripts have run: the switch to callers is another's.
+  // Once all scripts have run: the switch between forms is another's.
   const recall = () => flames.forEach((flame) => flame.recall());
   const settle = () => {
     recall();

@@ -18,6 +18,7 @@ mod heaviest;
 mod layout;
 mod sides;
 pub(crate) mod svg;
+mod time_order;
 mod tree;
 
 use pmuscope_profile::export::{ExportedEvent, Source};

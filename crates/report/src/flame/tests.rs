@@ -113,15 +113,63 @@ fn callers_that_are_too_narrow_are_not_looked_for() {
     assert_eq!(deep.note().unwrap(), "Not drawn: boxes deeper than 500 (1 and their callers).");
 }
 
+fn time_order(made: &MadeSample, limits: FlameLimits) -> Flame {
+    Flame::time_order(&made.source(), &made.events[0], limits).unwrap()
+}
+
+#[test]
+fn in_time_order_each_thread_has_its_stacks_from_first_to_last() {
+    let made = sample::phases();
+    let flame = time_order(&made, FlameLimits::default());
+    insta::assert_snapshot!(described(&flame), @r"
+    all 0..9 own 0
+      worker (thread 7) 0..6 own 0
+      logger (thread 9) 6..9 own 0
+        main 0..6 own 0
+        main 6..9 own 0
+          read 0..2 own 0
+          parse 2..4 own 0
+          read 4..5 own 0
+    ");
+    assert_eq!(flame.note(), None);
+    // What is too narrow leaves a gap where it was.
+    let narrow = time_order(&made, FlameLimits { share: 0.2, boxes: 100 });
+    insta::assert_snapshot!(described(&narrow), @r"
+    all 0..9 own 0
+      worker (thread 7) 0..6 own 0
+      logger (thread 9) 6..9 own 0
+        main 0..6 own 0
+        main 6..9 own 0
+          read 0..2 own 0
+          parse 2..4 own 0
+    ");
+    assert_eq!(narrow.note().unwrap(), "Not drawn: boxes narrower than 22% (1).");
+    let few = time_order(&made, FlameLimits { share: 0.0, boxes: 4 });
+    assert!((1..=5).contains(&few.boxes.len()), "{}", described(&few));
+}
+
+#[test]
+fn without_time_stamps_there_is_no_time_order() {
+    let mut made = sample::phases();
+    made.counts.timeline = Default::default();
+    let flame = Flame::time_order(&made.source(), &made.events[0], FlameLimits::default());
+    assert_eq!(flame.unwrap_err(), "No time order: the samples have no time stamps.");
+}
+
 #[test]
 fn numbers_for_a_script_are_all_boxes() {
-    let made = sample::made();
-    let flame = callers(&made, FlameLimits::default());
-    let data = serde_json::to_value(FlameData::new(&flame)).unwrap();
+    let few = FlameLimits { share: 0.2, boxes: 100 };
+    scripted(&callers(&sample::made(), FlameLimits::default()));
+    scripted(&time_order(&sample::made(), FlameLimits::default()));
+    scripted(&time_order(&sample::made(), few));
+    scripted(&time_order(&sample::phases(), few));
+}
+
+/// Draws a graph as the script does: where a box begins follows from those before it.
+fn scripted(flame: &Flame) {
+    let data = serde_json::to_value(FlameData::new(flame)).unwrap();
     let numbers: Vec<u64> =
         data["boxes"].as_array().unwrap().iter().map(|number| number.as_u64().unwrap()).collect();
-    assert_eq!(numbers.len(), 4 * flame.boxes.len());
-    // As the script does: where a box begins follows from those before it.
     let mut next = [0; 10];
     let mut found: Vec<(u32, u64, u64, String)> = Vec::new();
     for one in numbers.chunks(4) {
@@ -129,8 +177,9 @@ fn numbers_for_a_script_are_all_boxes() {
         let start = next[depth];
         next[depth] = start + weight;
         next[depth + 1] = start;
-        let name = data["names"][one[0] as usize][0].as_str().unwrap().to_owned();
-        found.push((depth as u32, start, weight, name));
+        if let Some(name) = data["names"][one[0] as usize][0].as_str() {
+            found.push((depth as u32, start, weight, name.to_owned()));
+        }
     }
     found.sort();
     let boxes = flame.boxes.iter();

@@ -8,12 +8,12 @@
 //! ```
 //!
 //! Time is known in blocks ([`Timeline`](pmuscope_profile::aggregate::Timeline)), and counts within a block have no order.
-//! There stacks are in the order of a walk through their tree, in every second block from its end, so that a stack that goes
-//! on in the next block is one box:
+//! There stacks are in the order of a walk through their tree, which begins where the block before ended, so that a stack
+//! that goes on is one box:
 //!
 //! ```text
 //!  block 0        block 1        block 2
-//!  a   ab  ac  │  ac  ab  a   │  a   ab  ac        `ac` of blocks 0 and 1 is one box, `a` of 1 and 2 too
+//!  a   ab  ac  │  ac  a   ab  │  ab  ac  a         `ac` of blocks 0 and 1 is one box, `ab` of 1 and 2 too
 //! ```
 
 use std::cmp::Reverse;
@@ -157,11 +157,16 @@ fn ordered(
         found.push(TimedCount { thread, block, stack, samples, weight });
     });
     let places = walk(&counts.stacks);
-    found.sort_unstable_by_key(|one| {
-        let place = places[one.stack as usize];
-        let place = if one.block % 2 == 0 { place } else { u32::MAX - place };
-        (one.thread, one.block, place, one.weight)
-    });
+    let place = |one: &TimedCount| places[one.stack as usize];
+    found.sort_unstable_by_key(|one| (one.thread, one.block, place(one), one.weight));
+    let mut last: Option<TimedCount> = None;
+    for block in found.chunk_by_mut(|a, b| (a.thread, a.block) == (b.thread, b.block)) {
+        if let Some(last) = last.filter(|last| last.thread == block[0].thread) {
+            let first = block.partition_point(|one| place(one) < place(&last));
+            block.rotate_left(first);
+        }
+        last = block.last().copied();
+    }
     (!is_too_much).then_some(found)
 }
 

@@ -91,7 +91,7 @@ impl Tree {
 }
 
 /// The number of each frame's name, and the names.
-fn names_of_frames(source: &Source<'_>) -> (Vec<u32>, Vec<Name>) {
+pub(super) fn names_of_frames(source: &Source<'_>) -> (Vec<u32>, Vec<Name>) {
     let mut known: FxHashMap<Name, u32> = FxHashMap::default();
     let mut names = Vec::new();
     let number = |frame: usize| {

@@ -205,7 +205,8 @@ impl Report for FleetSharesView<'_> {
                         of: (0, &event.name),
                         shape: "Callers on top, callees below; width is the share of the selection",
                         legend: &html! {},
-                        callers: None,
+                        forms: &[],
+                        missing: None,
                     }))
                 }
             }

@@ -15,13 +15,14 @@ use pmuscope_profile::{Annotation, FunctionTable, Intervals, Options, RankBy};
 
 use crate::flame::{Flame, FlameLimits, ModuleHues};
 use crate::markup::{Markup, html};
+use crate::number::duration;
 use crate::recording::{RECORDING_SCHEMA, RowLimits, no_interval_note};
 use crate::views::{CodePart, Functions};
 
 pub(crate) use frame::{PALETTE, PageFrame};
 pub(crate) use grid::{Cells, Grid, tick, ticks};
 pub(crate) use parts::{
-    FlamePart, contents, dot, filter, flame, flames, legend, number_cell, share_cell,
+    FlameForm, FlamePart, contents, dot, filter, flame, flames, legend, number_cell, share_cell,
 };
 pub use served::{ServedLink, redirect_page, served_page};
 pub use summary::{Fact, Summary};
@@ -110,11 +111,17 @@ fn event_parts(
     let rows = Functions::of_table(source, event, &table).in_colors(hues).with_code(code);
     let has_callers = rows.has_callers();
     let callers = has_callers.then(|| Flame::callers(source, event, limits.flame));
+    let timed = Flame::time_order(source, event, limits.flame);
+    let forms = [
+        callers.as_ref().map(callers_form),
+        timed.as_ref().ok().map(|timed| time_form(timed, source.counts.timeline.block_ns)),
+    ];
     let flame_part = FlamePart {
         of: (at, &event.name),
         shape: "Callers on top, callees below; width is the share of samples",
         legend: &module_colors(source, hues, &table),
-        callers: callers.as_ref(),
+        forms: &forms.into_iter().flatten().collect::<Vec<_>>(),
+        missing: timed.as_ref().err().copied(),
     };
     html! {
         (contents(parts.map(|(id, name)| (format!("{id}-{at}"), name))))
@@ -123,6 +130,29 @@ fn event_parts(
         (heat::part(source, event, at))
         (modules::part(source, hues, &table, at))
         @if !code.is_empty() { (code.html()) }
+    }
+}
+
+fn callers_form(flame: &Flame) -> FlameForm<'_> {
+    FlameForm {
+        way: "callers",
+        button: ("Callers", "From sampled functions to callers (bottom-up)"),
+        shape: "Sampled functions on top, their callers below, the command last; width is the share of samples in the \
+                function on top itself"
+            .into(),
+        flame,
+    }
+}
+
+fn time_form(flame: &Flame, block_ns: u64) -> FlameForm<'_> {
+    let block = duration(block_ns as f64 / 1e9);
+    FlameForm {
+        way: "time",
+        button: ("Time order", "Each thread from its first sample to its last (flame chart)"),
+        shape: format!(
+            "Threads on top, in each its stacks in time order, left to right, to {block}; width is the share of samples"
+        ),
+        flame,
     }
 }
 

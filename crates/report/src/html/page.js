@@ -86,7 +86,7 @@
     });
   }
 
-  // The flame graph of callers comes as numbers, and is drawn when it is first asked for.
+  // Other forms of a flame graph come as numbers, and are drawn when they are first asked for.
   const percent = (share) => {
     // Of two that are equally near, the even one, as in the table.
     const value = share * 100;
@@ -100,6 +100,7 @@
       const start = next[depth] || 0;
       next[depth] = start + weight;
       next[depth + 1] = start;
+      if (!data.names[name]) continue; // a gap
       const [text, module, color] = data.names[name];
       const box = model.cloneNode(true);
       const places = { class: 'b', 'data-d': depth, x: `${start / data.total * 100}%`, y: depth * data.pitch,
@@ -115,14 +116,13 @@
     return { boxes, height: data.height };
   };
   for (const part of document.querySelectorAll('.flame-part')) {
-    const source = part.querySelector('.callers-data');
-    if (!source) continue;
+    const forms = Object.fromEntries([...part.querySelectorAll('.flame-data')].map((one) => [one.dataset.form, one]));
     const svg = part.querySelector('svg.flame');
     const graphs = { callees: { boxes: [...svg.children], height: svg.getAttribute('height') } };
     for (const button of part.querySelectorAll('button[data-way]')) {
       button.addEventListener('click', () => {
         const way = button.dataset.way;
-        graphs[way] = graphs[way] || draw(JSON.parse(source.textContent), svg.querySelector('.b'));
+        graphs[way] = graphs[way] || draw(JSON.parse(forms[way].textContent), svg.querySelector('.b'));
         for (const one of part.querySelectorAll('[data-way]')) {
           if (one.matches('button')) one.setAttribute('aria-pressed', one === button);
           else one.hidden = one.dataset.way !== way;

@@ -67,24 +67,41 @@ pub(crate) struct FlamePart<'a> {
     pub(crate) shape: &'a str,
     /// What colors stand for.
     pub(crate) legend: &'a Markup,
-    /// The same samples from the sampled functions to their callers, where these were recorded.
-    pub(crate) callers: Option<&'a Flame>,
+    /// The same samples in other forms.
+    pub(crate) forms: &'a [FlameForm<'a>],
+    /// Why a form is not there: sentences.
+    pub(crate) missing: Option<&'a str>,
 }
 
-/// A flame graph, with a switch to that of callers where there is one.
+/// Another form of a flame graph, which the script of the page draws when it is asked for.
+pub(crate) struct FlameForm<'a> {
+    /// Its word in addresses of the page.
+    pub(crate) way: &'static str,
+    /// Its button, and what is said of it there.
+    pub(crate) button: (&'static str, &'static str),
+    /// What stands where.
+    pub(crate) shape: String,
+    /// The boxes.
+    pub(crate) flame: &'a Flame,
+}
+
+/// A flame graph, with a switch to its other forms where there are some.
 pub(crate) fn flame(flame: &Flame, part: &FlamePart<'_>) -> Markup {
     let (at, name) = part.of;
-    let switch = part.callers.map(|_| directions().into_string()).unwrap_or_default();
+    let switch = (!part.forms.is_empty()).then(|| ways(part.forms).into_string());
     html! {
         section class="flame-part" id={ "flame-" (at) } {
-            (flame_head(part.shape, part.callers.is_some()))
-            (graph(flame, name, part.legend, &switch))
-            @if let Some(callers) = part.callers {
-                @if let Some(note) = callers.note() {
-                    p class="dim" data-way="callers" hidden { (note) }
+            (flame_head(part.shape, part.forms))
+            (graph(flame, name, part.legend, &switch.unwrap_or_default()))
+            @for form in part.forms {
+                @if let Some(note) = form.flame.note() {
+                    p class="dim" data-way=(form.way) hidden { (note) }
                 }
-                script type="application/json" class="callers-data" { (json(&FlameData::new(callers))) }
+                script type="application/json" class="flame-data" data-form=(form.way) {
+                    (json(&FlameData::new(form.flame)))
+                }
             }
+            @if let Some(why) = part.missing { p class="dim" { (why) } }
         }
         "\n"
     }
@@ -100,7 +117,7 @@ pub(crate) fn flames(
 ) -> Markup {
     html! {
         section id={ "flame-" (at) } {
-            (flame_head(shape, false))
+            (flame_head(shape, &[]))
             fieldset class="switch" hidden {
                 legend { "Width" }
                 @for (number, (word, _)) in flames.iter().enumerate() {
@@ -120,13 +137,13 @@ pub(crate) fn flames(
     }
 }
 
-/// What stands where; `turns` where the graph can be turned around.
-fn flame_head(shape: &str, turns: bool) -> Markup {
+/// What stands where in each form.
+fn flame_head(shape: &str, forms: &[FlameForm<'_>]) -> Markup {
     html! {
         h2 { "Flame graph" }
         p class="dim" {
             span data-way="callees" { (shape) ". " }
-            @if turns { span data-way="callers" hidden { (CALLERS) ". " } }
+            @for form in forms { span data-way=(form.way) hidden { (form.shape) ". " } }
             "Click or press Enter to zoom in, Escape to zoom out; arrow keys move."
         }
     }
@@ -145,19 +162,15 @@ fn graph(flame: &Flame, name: &str, legend: &Markup, switch: &str) -> Markup {
     }
 }
 
-/// What stands where in the graph of callers.
-const CALLERS: &str = "Sampled functions on top, their callers below, the command last; width is the share of samples in \
-                       the function on top itself";
-
-/// The switch between both graphs.
-fn directions() -> Markup {
+/// The switch between the forms.
+fn ways(forms: &[FlameForm<'_>]) -> Markup {
     html! {
-        span class="ways" role="group" aria-label="Direction of the flame graph" {
+        span class="ways" role="group" aria-label="Form of the flame graph" {
             button type="button" data-way="callees" aria-pressed="true" title="From callers to callees (top-down)" {
                 "Callees"
             }
-            button type="button" data-way="callers" aria-pressed="false" title="From sampled functions to callers (bottom-up)" {
-                "Callers"
+            @for form in forms {
+                button type="button" data-way=(form.way) aria-pressed="false" title=(form.button.1) { (form.button.0) }
             }
         }
     }

@@ -70,7 +70,7 @@ fn lost_samples_have_a_column_where_some_were_lost() {
 
 /// What the script draws the graph of callers from.
 fn callers(page: &str) -> serde_json::Value {
-    let data = page.split("class=\"callers-data\">").nth(1).unwrap();
+    let data = page.split("data-form=\"callers\">").nth(1).unwrap();
     serde_json::from_str(data.split("</script>").next().unwrap()).unwrap()
 }
 
@@ -139,9 +139,9 @@ fn the_page_asks_for_nothing() {
     ] {
         assert!(!page.contains(way), "{way}");
     }
-    // One script, the numbers of the map and of the graph of callers; none can be ended early.
-    assert_eq!(page.matches("<script").count(), 3);
-    assert_eq!(page.matches("</script>").count(), 3);
+    // One script, the numbers of the map and of two more forms of the graph; none can be ended early.
+    assert_eq!(page.matches("<script").count(), 4);
+    assert_eq!(page.matches("</script>").count(), 4);
 }
 
 #[test]

@@ -50,7 +50,7 @@ pub fn metrics_page(
             @if let Some(flame) = flame {
                 @let colors = flame.legend().map(legend).unwrap_or_default();
                 // Colors are of windows that end in a function, whatever its caller: the other way adds nothing.
-                @let part = FlamePart { of: (0, "metrics"), shape: shape(flame), legend: &colors, callers: None };
+                @let part = FlamePart { of: (0, "metrics"), shape: shape(flame), legend: &colors, forms: &[], missing: None };
                 (crate::html::flame(flame, &part))
             }
             (rejected.html())
