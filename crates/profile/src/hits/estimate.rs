@@ -92,7 +92,7 @@ impl<'a> OwnTime<'a> {
 }
 
 /// Whether a point had its turn.
-fn had_turn(block: &ArmedBlock, point: u32) -> bool {
+pub(crate) fn had_turn(block: &ArmedBlock, point: u32) -> bool {
     block.points.is_empty() || block.points.contains(&point)
 }
 

@@ -25,7 +25,7 @@ use std::collections::BTreeMap;
 use pmuscope_perfdata::watch::{Access, ArmedBlock, WatchInfo};
 
 use super::verdict::{LEAST, SLIGHT, of_share};
-use crate::hits::estimate::{armed, is_always};
+use crate::hits::estimate::{armed, had_turn, is_always};
 use crate::hits::{Hits, SharingVerdict, Successions, Transfer};
 
 /// Writes (or reads) of a word by a thread count if they are at least this share of all accesses to the line.
@@ -37,6 +37,8 @@ const COMMON: f64 = 0.9;
 const IN_TURNS: f64 = 0.003;
 /// A word without hits that was enabled for less may have been missed.
 const LEAST_ENABLED_S: f64 = 0.005;
+/// That no other thread uses a line is known of words that were enabled in each of so many parts of the run.
+const PARTS_OF_RUN: u64 = 4;
 /// Bytes of a line where the recording does not say.
 const LINE: u32 = 64;
 
@@ -72,7 +74,7 @@ pub struct WatchedLine {
 pub enum WatchDoubt {
     /// Threads use this word (position in [`WatchedLine::words`]), but no type says whether they use the same bytes.
     NoType(u32),
-    /// This word was watched for too short a time to see whether it is accessed.
+    /// This word was watched for too short a time, or not in all parts of the run, to see who accesses it.
     TooBrief(u32),
     /// This word hardly ever went from one thread to another while it was watched: goroutines that move between threads, or
     /// threads that share a CPU.
@@ -405,9 +407,10 @@ fn doubt(
     let counted = |number: u32| -> u64 {
         uses.iter().filter(|one| one.word == number).map(|one| one.counted).sum()
     };
+    let is_of_absence = matches!(verdict, SharingVerdict::OneThread | SharingVerdict::ReadOnly);
     let is_brief = |word: &WordTargets, number: u32| {
-        word.word.enabled_s < LEAST_ENABLED_S
-            && counted(number) < LEAST
+        let is_missed = word.word.enabled_s < LEAST_ENABLED_S && counted(number) < LEAST;
+        (is_missed || is_of_absence && !is_in_all_parts(info, &word.points))
             && !is_always(info, &word.points)
     };
     if let Some((_, number)) =
@@ -438,6 +441,21 @@ fn doubt(
     let (other, _) = judge(&other.collect::<Vec<_>>(), in_turn);
     let most = uses.iter().filter(is_untyped).max_by_key(|one| counted(one.word));
     most.filter(|_| other != verdict).map(|one| WatchDoubt::NoType(one.word))
+}
+
+/// Whether points were enabled together in each part of the run: what comes and goes was seen.
+fn is_in_all_parts(info: &WatchInfo, points: &[u32]) -> bool {
+    let Some((first, last)) = info.span() else { return true };
+    let end_of = |part: u64| first + (last - first) / PARTS_OF_RUN * part;
+    (0..PARTS_OF_RUN).all(|part| {
+        let is_in_part = |block: &ArmedBlock| {
+            // A pause belongs to the slice before it.
+            let until = block.from_ns + block.armed_ns;
+            block.armed_ns > 0 && block.from_ns < end_of(part + 1) && until > end_of(part)
+        };
+        let had_turn = |block: &ArmedBlock| points.iter().all(|&point| had_turn(block, point));
+        info.blocks.iter().any(|block| is_in_part(block) && had_turn(block))
+    })
 }
 
 /// What a thread does with a word: reads and writes per second that the word was watched.
@@ -699,8 +717,19 @@ mod tests {
         let one_thread = (SharingVerdict::OneThread, false);
         let words = [hidden.clone(), busy];
         assert_eq!(doubt(&info, &words, &uses, one_thread), Some(WatchDoubt::TooBrief(0)));
+        // For long enough, but at the end only.
         hidden.word.enabled_s = 0.1;
-        assert_eq!(doubt(&info, &[hidden, words[1].clone()], &uses, one_thread), None);
+        let words = [hidden, words[1].clone()];
+        assert_eq!(doubt(&info, &words, &uses, one_thread), Some(WatchDoubt::TooBrief(0)));
+        // That another thread uses the line is known, whenever it was seen.
+        let true_sharing = (SharingVerdict::TrueSharing, false);
+        let both = [uses[0], WatchedUse { thread: 2, ..uses[0] }];
+        assert_eq!(doubt(&info, &words, &both, true_sharing), None);
+        // In each quarter, in turn.
+        let turns = (0..8_u64)
+            .map(|turn| block(vec![turn as u32 % 2], turn * 125_000_000, (turn + 1) * 125_000_000));
+        let info = WatchInfo { blocks: turns.collect(), ..WatchInfo::default() };
+        assert_eq!(doubt(&info, &words, &uses, one_thread), None);
     }
 
     /// A turn ends after 100 hits, a turn without hits after 20 ms: both tell of as much time.

@@ -398,7 +398,8 @@ fn follows(line: &WatchedLine) -> String {
             )
         }
         _ => format!(
-            "{name} was enabled for {} only, so accesses of other threads may have been missed. Try: a longer --timeout",
+            "{name} was enabled for {} only, or not in all parts of the run, so accesses of other threads may have been missed. \
+             Try: a longer --timeout",
             duration(word.enabled_s)
         ),
     }
