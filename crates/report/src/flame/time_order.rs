@@ -41,21 +41,22 @@ impl Flame {
         if source.counts.timeline.blocks == 0 {
             return Err("No time order: the samples have no time stamps.");
         }
-        let threads = Threads::new(source, event);
-        let counts = ordered(source, event, &threads)
-            .ok_or("No time order of so many samples: --time or --tid takes a part of them.")?;
+        let threads = ThreadOrder::new(source, event);
+        let counts = ordered(source, event, &threads).ok_or(
+            "No time order: more than 4,000,000 counts. Try: --time or --tid, for a part of them.",
+        )?;
         let total = counts.iter().fold(0_u64, |sum, one| sum.saturating_add(one.weight));
         let narrowest = ((total as f64 * limits.share).ceil() as u64).max(1);
         let (keys, names) = names_of_frames(source);
-        let mut row = Row { narrowest, ..Row::default() };
+        let mut open = OpenPath { narrowest, ..OpenPath::default() };
         let mut path = Vec::new();
         for count in &counts {
             path.clear();
             path.extend(source.counts.stacks.frames(count.stack).map(|at| keys[at as usize]));
             path.push(names.len() as u32 + threads.tasks[count.thread as usize]);
-            row.add(path.iter().rev().copied(), count.weight, count.samples);
+            open.add(path.iter().rev().copied(), count.weight, count.samples);
         }
-        let (drawn, left_out) = row.finish(limits.boxes);
+        let (drawn, left_out) = open.finish(limits.boxes);
         let hues = ModuleHues::new(source);
         let face = |key: u32| match names.get(key as usize) {
             Some(name) => described(source, &hues, name),
@@ -90,13 +91,13 @@ fn flame_box((name, module, color): (String, Option<String>, String), one: Drawn
 }
 
 /// Threads from left to right.
-struct Threads {
+struct ThreadOrder {
     tasks: Vec<TaskId>,
     /// By task.
     place: Vec<u32>,
 }
 
-impl Threads {
+impl ThreadOrder {
     fn new(source: &Source<'_>, event: &ExportedEvent) -> Self {
         let counts = source.counts;
         let mut weights = vec![0_u64; counts.tasks.len()];
@@ -140,7 +141,7 @@ struct TimedCount {
 fn ordered(
     source: &Source<'_>,
     event: &ExportedEvent,
-    threads: &Threads,
+    threads: &ThreadOrder,
 ) -> Option<Vec<TimedCount>> {
     let counts = source.counts;
     let mut found = Vec::new();
@@ -202,7 +203,7 @@ struct DrawnBox {
 
 /// Boxes from left to right: those of the last path are open, until a path comes that is another from there on.
 #[derive(Debug, Default)]
-struct Row {
+struct OpenPath {
     /// Boxes with less weight are left out.
     narrowest: u64,
     /// From depth 1 on. Their weight and samples are those of what stands to their left.
@@ -213,7 +214,7 @@ struct Row {
     left_out: LeftOut,
 }
 
-impl Row {
+impl OpenPath {
     /// What was counted in a path, the outermost key first.
     fn add(&mut self, path: impl Iterator<Item = u32>, weight: u64, samples: u32) {
         let mut depth = 0;
@@ -279,13 +280,13 @@ mod tests {
         /// as they can be.
         #[test]
         fn boxes_stand_where_their_paths_were_counted(paths in paths()) {
-            let mut row = Row { narrowest: 1, ..Row::default() };
+            let mut open = OpenPath { narrowest: 1, ..OpenPath::default() };
             let mut expected: Vec<&[u32]> = Vec::new();
             for (path, weight) in &paths {
-                row.add(path.iter().copied(), *weight, 1);
+                open.add(path.iter().copied(), *weight, 1);
                 expected.extend(std::iter::repeat_n(&path[..], *weight as usize));
             }
-            let (drawn, (_, left_out)) = row.finish(0);
+            let (drawn, (_, left_out)) = open.finish(0);
             prop_assert_eq!(left_out.boxes, 0);
             for (at, path) in expected.iter().enumerate() {
                 let at = at as u64;
@@ -307,11 +308,11 @@ mod tests {
         #[test]
         fn the_widest_boxes_are_drawn_and_the_others_counted(paths in paths(), most in 1_usize..20) {
             let made = |most| {
-                let mut row = Row { narrowest: 1, ..Row::default() };
+                let mut open = OpenPath { narrowest: 1, ..OpenPath::default() };
                 for (path, weight) in &paths {
-                    row.add(path.iter().copied(), *weight, 1);
+                    open.add(path.iter().copied(), *weight, 1);
                 }
-                row.finish(most)
+                open.finish(most)
             };
             let (all, _) = made(0);
             let (drawn, (narrowest, left_out)) = made(most);
