@@ -518,6 +518,10 @@ impl Browser {
         }
         self.remember(FormerView { view: self.view.clone(), steps: before });
         count(&mut self.view, &self.counts);
+        // The question is which rows are the largest now, whatever was chosen before.
+        if let OpenView::Rows(view) = &mut self.view {
+            view.choose_first();
+        }
     }
 
     fn keep_span(&mut self, text: &str) {

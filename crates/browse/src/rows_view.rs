@@ -109,6 +109,11 @@ impl RowsView {
         self.arrange(counts, chosen.as_deref());
     }
 
+    /// Goes to the first row.
+    pub(crate) fn choose_first(&mut self) {
+        self.list.jump(0);
+    }
+
     /// Of one that was put aside: the numbers of DSOs are others now, what each was is in `modules`.
     pub(crate) fn renumber(&mut self, modules: &[u32]) {
         for key in self.left_at.iter_mut().flatten() {

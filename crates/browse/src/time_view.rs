@@ -11,8 +11,8 @@ use std::ops::Range;
 
 use pmuscope_profile::ModuleSummary;
 use pmuscope_profile::aggregate::Timeline;
-use pmuscope_profile::views::{Dimension, Row, rows_over_time};
-use pmuscope_report::number::fixed;
+use pmuscope_profile::views::{Dimension, Row, ranked_rows, rows_over_time};
+use pmuscope_report::number::{count as number, fixed};
 use pmuscope_report::{Key, Style, keys_text};
 
 use crate::list::ListPosition;
@@ -42,6 +42,8 @@ const BY: [(&str, &[Dimension]); 5] = [
 pub(crate) struct TimeView {
     by: usize,
     rows: Vec<Row>,
+    /// Number of rows with samples, those that are not drawn too.
+    with_samples: usize,
     /// Sums of each row by block, and of all.
     sums: Vec<f64>,
     totals: Vec<f64>,
@@ -68,6 +70,7 @@ impl TimeView {
         Self {
             by: 0,
             rows,
+            with_samples: 0,
             sums,
             totals,
             list: ListPosition::default(),
@@ -82,6 +85,13 @@ impl TimeView {
         let (_, by) = BY[self.by];
         let node_of = counts.node_of();
         let (rows, series) = rows_over_time(counts.seen(), event.index, by, &node_of, MOST_ROWS);
+        self.with_samples = match rows.len() {
+            MOST_ROWS => {
+                let (all, _) = ranked_rows(counts.seen(), event.index, by, &node_of, 0);
+                (0..all.len()).filter(|&at| all.sums(at).0.samples > 0).count()
+            }
+            fewer => fewer,
+        };
         (self.rows, self.sums, self.totals) = (rows, series.rows, series.totals);
         let blocks = self.totals.len() as u32;
         self.cursor = self.cursor.min(blocks.saturating_sub(1));
@@ -158,7 +168,11 @@ impl TimeView {
             let decimals = decimals(&time);
             format!("{}-{} s", fixed(at(blocks.start), decimals), fixed(at(blocks.end), decimals))
         };
-        format!("time by {}, {what} {span}", BY[self.by].0)
+        let largest = match self.with_samples > self.rows.len() {
+            true => format!(", the {MOST_ROWS} largest of {}", number(self.with_samples as u64)),
+            false => String::new(),
+        };
+        format!("time by {}{largest}, {what} {span}", BY[self.by].0)
     }
 
     pub(crate) fn position(&self) -> (usize, usize) {

@@ -277,6 +277,37 @@ fn going_back_finds_the_row_that_was_chosen() {
     }
 }
 
+/// What a filter leaves is looked at from its largest row on.
+#[test]
+fn a_filter_begins_at_the_first_row() {
+    let mut browser = browser(RECORDING, PLAIN);
+    press(&mut browser, "_______k");
+    let kernel = screen(&mut browser, 80, 24);
+    assert!(kernel.contains("filter: DSO [kernel.kallsyms]"), "{kernel}");
+    assert!(state(&kernel).contains("· 1 of "), "{kernel}");
+    press(&mut browser, "~");
+    let before = screen(&mut browser, 80, 24);
+    assert!(state(&before).contains("· 8 of "), "{before}");
+}
+
+#[test]
+fn more_rows_than_are_drawn_over_time_are_counted() {
+    // A function for each address.
+    let named = |address| Symbol::named(format!("f{address:x}").into());
+    let path = corpus().recording(RECORDING);
+    let profile = profile_with(&path, WHOLE, Options::COUNTS, named).unwrap();
+    let origin = RecordingFlags { file: "x.data".into(), ..RecordingFlags::default() };
+    let mut browser = Browser::new(profile, origin, BTreeMap::new(), PLAIN);
+    press(&mut browser, "9");
+    let threads = screen(&mut browser, 80, 24);
+    assert!(!state(&threads).contains("largest of"), "{threads}");
+    press(&mut browser, "bb");
+    let functions = screen(&mut browser, 80, 24);
+    let all = state(&functions).split_once("time by function, the 100 largest of ");
+    let all = all.and_then(|(_, rest)| rest.split([',', ' ']).next()?.parse::<u32>().ok());
+    assert!(all > Some(100), "{functions}");
+}
+
 #[test]
 fn a_span_of_time_can_be_typed() {
     let mut browser = browser(RECORDING, PLAIN);
