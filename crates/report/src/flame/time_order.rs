@@ -246,17 +246,16 @@ impl OpenPath {
         }
     }
 
-    /// The boxes, `most` at most where that is not 0; and what is not among them, with the smallest weight of a box.
+    /// The boxes, `most` at most where that is not 0: the widest, of equal ones the callers. And what is not among them,
+    /// with a width that none of it has.
     fn finish(mut self, most: usize) -> (Vec<DrawnBox>, (u64, LeftOut)) {
         self.close(0);
         if most > 0 && self.drawn.len() > most {
-            let mut weights: Vec<u64> = self.drawn.iter().map(|one| one.weight).collect();
-            let (_, last, _) = weights.select_nth_unstable_by(most, |a, b| b.cmp(a));
-            self.narrowest = *last + 1;
-            let before = self.drawn.len();
             // A callee is no wider than its caller, so what is drawn is a tree.
-            self.drawn.retain(|one| one.weight >= self.narrowest);
-            self.left_out.boxes += before - self.drawn.len();
+            self.drawn.sort_unstable_by_key(|one| (Reverse(one.weight), one.depth, one.start));
+            self.narrowest = self.drawn[most].weight + 1;
+            self.left_out.boxes += self.drawn.len() - most;
+            self.drawn.truncate(most);
         }
         (self.drawn, (self.narrowest, self.left_out))
     }
@@ -316,10 +315,21 @@ mod tests {
             };
             let (all, _) = made(0);
             let (drawn, (narrowest, left_out)) = made(most);
-            prop_assert!(drawn.len() <= most);
+            prop_assert_eq!(drawn.len(), most.min(all.len()));
             prop_assert_eq!(left_out.boxes, all.len() - drawn.len());
-            let wide = all.iter().filter(|one| one.weight >= narrowest);
-            prop_assert_eq!(wide.copied().collect::<Vec<_>>(), drawn);
+            let missing = all.iter().filter(|one| !drawn.contains(one));
+            for one in missing {
+                prop_assert!(one.weight < narrowest);
+                prop_assert!(drawn.iter().all(|drawn| drawn.weight >= one.weight));
+            }
+            for one in drawn.iter().filter(|one| one.depth > 1) {
+                let holds = |outer: &DrawnBox| {
+                    outer.depth + 1 == one.depth
+                        && outer.start <= one.start
+                        && outer.start + outer.weight >= one.start + one.weight
+                };
+                prop_assert!(drawn.iter().any(holds), "{:?}", one);
+            }
         }
 
         #[test]

@@ -35,20 +35,27 @@ pub struct PageLimits {
     pub rows: usize,
     /// What the flame graph shows.
     pub flame: FlameLimits,
+    /// What its time order shows, where a function has a box each time that it comes.
+    pub time_order: FlameLimits,
 }
 
 impl PageLimits {
     /// Of a page with these rows; boxes of a flame graph below their share are left out too.
     #[must_use]
     pub fn of(limits: RowLimits) -> Self {
-        let Self { rows, flame } = Self::default();
-        Self { rows: limits.rows.unwrap_or(rows), flame: flame.above(limits.share) }
+        let Self { rows, flame, time_order } = Self::default();
+        Self {
+            rows: limits.rows.unwrap_or(rows),
+            flame: flame.above(limits.share),
+            time_order: time_order.above(limits.share),
+        }
     }
 }
 
 impl Default for PageLimits {
     fn default() -> Self {
-        Self { rows: 500, flame: FlameLimits { boxes: 5_000, ..FlameLimits::default() } }
+        let flame = FlameLimits { boxes: 5_000, ..FlameLimits::default() };
+        Self { rows: 500, flame, time_order: FlameLimits { boxes: 20_000, ..flame } }
     }
 }
 
@@ -111,7 +118,7 @@ fn event_parts(
     let rows = Functions::of_table(source, event, &table).in_colors(hues).with_code(code);
     let has_callers = rows.has_callers();
     let callers = has_callers.then(|| Flame::callers(source, event, limits.flame));
-    let timed = Flame::time_order(source, event, limits.flame);
+    let timed = Flame::time_order(source, event, limits.time_order);
     let forms = [
         callers.as_ref().map(callers_form),
         timed.as_ref().ok().map(|timed| time_form(timed, source.counts.timeline.block_ns)),
