@@ -446,11 +446,11 @@ fn doubt(
 /// Whether points were enabled together in each part of the run: what comes and goes was seen.
 fn is_in_all_parts(info: &WatchInfo, points: &[u32]) -> bool {
     let Some((first, last)) = info.span() else { return true };
-    let end_of = |part: u64| first + (last - first) / PARTS_OF_RUN * part;
+    let end_of = |part: u64| first.saturating_add(last.saturating_sub(first) / PARTS_OF_RUN * part);
     (0..PARTS_OF_RUN).all(|part| {
         let is_in_part = |block: &ArmedBlock| {
             // A pause belongs to the slice before it.
-            let until = block.from_ns + block.armed_ns;
+            let until = block.from_ns.saturating_add(block.armed_ns);
             block.armed_ns > 0 && block.from_ns < end_of(part + 1) && until > end_of(part)
         };
         let had_turn = |block: &ArmedBlock| points.iter().all(|&point| had_turn(block, point));

@@ -25,7 +25,7 @@ use super::layout::FlameLayout;
 use super::tree::{Name, names_of_frames};
 use super::{DEEPEST, Flame, FlameBox, FlameLimits, LeftOut, ModuleHues, color, described};
 
-/// Most counts (of a stack of a thread in a block) that are put in order; each takes 32 bytes.
+/// Most counts (of a stack of a thread in a block) that are put in order; each takes 24 bytes.
 const MOST_COUNTS: usize = 4_000_000;
 
 impl Flame {
