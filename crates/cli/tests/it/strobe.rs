@@ -148,7 +148,7 @@ fn full_a_cpu_that_goes_and_comes_has_windows_again() {
     skip_unless!(need_full());
     skip_unless!(need_pmu_guest());
     let scratch = Scratch::new();
-    let command = ["--timeout", "300", "--", "doctor", "--strobe-check=0.5", "--disturb=hotplug"];
+    let command = ["--timeout", "300", "--", "doctor", "--strobe-check=1", "--disturb=hotplug"];
     let args = pmu_guest(2).into_iter().chain(command.map(String::from));
     let tried = (0..TRIES).map(|_| lab(&scratch, args.clone()));
     let check = tried.into_iter().find(|check| !check.stderr.contains("did not end within"));
