@@ -203,14 +203,14 @@ fn transfers_name_the_write_and_the_access_after_it() {
     skip_unless!(need_root());
     let scratch = Scratch::new();
     let program = compiled(&scratch, "cc", &["-g", "-O2", "-pthread"], "lines.c");
-    let (_, text) = watched(&scratch, &program, "data_stats", ("600ms", &[]));
+    let (_, text) = watched(&scratch, &program, "data_stats", ("3s", &[]));
     text.exits(0)
         .prints("false sharing: cache line 0x")
         .prints("data_stats.hits")
         .prints("data_hits lines.c:")
         .prints("after write of")
         .prints("Give each thread's word its own cache line");
-    let (_, found) = watched(&scratch, &program, "data_stats", ("600ms", &["--json"]));
+    let (_, found) = watched(&scratch, &program, "data_stats", ("3s", &["--json"]));
     is_documented("sharing-watch", &found.stdout);
     let found: Value = serde_json::from_str(&found.stdout).unwrap();
     let transfers = found["lines"][0]["transfers"].as_array().unwrap();
@@ -258,7 +258,7 @@ fn a_sampled_line_is_watched_in_its_process() {
         let running = start(&program);
         let memory = Memory { pid: running.pid(), first, mappings: mappings.clone(), code: None };
         simulated.run().write_in(&simulated, &scratch.path("x.data"), &memory);
-        let args = ["sharing", "x.data", "--watch", "2", "--timeout", "600ms"];
+        let args = ["sharing", "x.data", "--watch", "2", "--timeout", "3s"];
         let text = scratch.pmuscope(args);
         let found = scratch.pmuscope(args.iter().chain(&["--json"]));
         running.signal(Signal::TERM);
