@@ -122,7 +122,7 @@ const PHASES: &str = r"
 static volatile unsigned long sink;
 static void spin(unsigned long n) { while (n--) sink = sink * 3 + 1; }
 void parse(void) { spin(100000000); sink++; }
-void write_out(void) { spin(200000000); sink++; }
+void write_out(void) { spin(300000000); sink++; }
 int main(void) { parse(); write_out(); parse(); return 0; }
 ";
 
