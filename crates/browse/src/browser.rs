@@ -518,7 +518,7 @@ impl Browser {
         }
         self.remember(FormerView { view: self.view.clone(), steps: before });
         count(&mut self.view, &self.counts);
-        // The question is which rows are the largest now, whatever was chosen before.
+        // A filter asks for the largest rows that are left, not for the row chosen before.
         if let OpenView::Rows(view) = &mut self.view {
             view.choose_first();
         }

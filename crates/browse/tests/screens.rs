@@ -277,7 +277,7 @@ fn going_back_finds_the_row_that_was_chosen() {
     }
 }
 
-/// What a filter leaves is looked at from its largest row on.
+/// Cursor on the largest row after a filter.
 #[test]
 fn a_filter_begins_at_the_first_row() {
     let mut browser = browser(RECORDING, PLAIN);

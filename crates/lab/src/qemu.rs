@@ -21,7 +21,7 @@ const LAST_LINES: usize = 12;
 /// Of a console, as much as these lines take.
 const LAST_BYTES: u64 = 16 << 10;
 
-/// What an emulated kernel would compute for a second: tests of its cryptography, on which nothing here depends.
+/// Kernel parameters of emulated guests: no self-tests of cryptography, which take a second.
 const EMULATED: &str = "cryptomgr.notests ";
 
 /// What an emulated PC's kernel would wait for or find out in vain, and does not have to:

@@ -43,7 +43,7 @@ fn profiler(scratch: &Scratch, args: &[&str]) -> Outcome {
     Outcome::of(&mut command)
 }
 
-/// The same, until there is an answer: where its background process is slow, it ends with status 0 and prints nothing.
+/// The first output that is not empty: with a slow background process the command ends with status 0 and prints nothing.
 fn profiler_answer(scratch: &Scratch, args: &[&str]) -> Outcome {
     let mut answer = profiler(scratch, args);
     wait_for("an answer of the profiler", || {

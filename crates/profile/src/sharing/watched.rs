@@ -37,7 +37,7 @@ const COMMON: f64 = 0.9;
 const IN_TURNS: f64 = 0.003;
 /// A word without hits that was enabled for less may have been missed.
 const LEAST_ENABLED_S: f64 = 0.005;
-/// That no other thread uses a line is known of words that were enabled in each of so many parts of the run.
+/// Equal parts of the run in each of which a word must have been enabled for a verdict that rests on absent accesses.
 const PARTS_OF_RUN: u64 = 4;
 /// Bytes of a line where the recording does not say.
 const LINE: u32 = 64;
@@ -443,7 +443,7 @@ fn doubt(
     most.filter(|_| other != verdict).map(|one| WatchDoubt::NoType(one.word))
 }
 
-/// Whether points were enabled together in each part of the run: what comes and goes was seen.
+/// Whether points were enabled together in each part of the run, so that phases were seen.
 fn is_in_all_parts(info: &WatchInfo, points: &[u32]) -> bool {
     let Some((first, last)) = info.span() else { return true };
     let end_of = |part: u64| first.saturating_add(last.saturating_sub(first) / PARTS_OF_RUN * part);

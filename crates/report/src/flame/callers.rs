@@ -19,7 +19,7 @@ use pmuscope_profile::export::{ExportedEvent, Source};
 use rustc_hash::FxHashMap;
 
 use super::heaviest::Heaviest;
-use super::layout::FlameLayout;
+use super::layout::{Face, FlameLayout};
 use super::tree::{Name, name_text};
 use super::{DEEPEST, Flame, FlameBox, FlameLimits, LeftOut, ModuleHues, described};
 
@@ -218,18 +218,8 @@ impl Drawing<'_, '_> {
             .map(|(node, start)| {
                 let (name, module, color) = described(self.source, hues, &node.name);
                 let CallerNode { depth, weight, samples, .. } = *node;
-                FlameBox {
-                    name,
-                    module,
-                    color,
-                    depth,
-                    start,
-                    weight,
-                    own: 0,
-                    samples,
-                    note: None,
-                    figures: None,
-                }
+                let face = Face { name, module, color, samples, note: None, figures: None };
+                FlameBox::new(face, depth, start, (weight, 0))
             })
             .collect();
         boxes.sort_by_key(|one| (one.depth, one.start));

@@ -74,7 +74,7 @@ impl FlameLayout {
 }
 
 impl FlameBox {
-    fn new(face: Face, depth: u32, start: u64, (weight, own): (u64, u64)) -> Self {
+    pub(super) fn new(face: Face, depth: u32, start: u64, (weight, own): (u64, u64)) -> Self {
         let Face { name, module, color, samples, note, figures } = face;
         Self { name, module, color, depth, start, weight, own, samples, note, figures }
     }

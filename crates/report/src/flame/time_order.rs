@@ -21,7 +21,7 @@ use std::cmp::Reverse;
 use pmuscope_profile::aggregate::{StackId, Stacks, TaskId};
 use pmuscope_profile::export::{ExportedEvent, Source};
 
-use super::layout::FlameLayout;
+use super::layout::{Face, FlameLayout};
 use super::tree::{Name, names_of_frames};
 use super::{DEEPEST, Flame, FlameBox, FlameLimits, LeftOut, ModuleHues, color, described};
 
@@ -76,18 +76,8 @@ impl Flame {
 
 fn flame_box((name, module, color): (String, Option<String>, String), one: DrawnBox) -> FlameBox {
     let DrawnBox { depth, start, weight, samples, .. } = one;
-    FlameBox {
-        name,
-        module,
-        color,
-        depth,
-        start,
-        weight,
-        own: 0,
-        samples,
-        note: None,
-        figures: None,
-    }
+    let face = Face { name, module, color, samples, note: None, figures: None };
+    FlameBox::new(face, depth, start, (weight, 0))
 }
 
 /// Threads from left to right.
@@ -117,7 +107,7 @@ impl ThreadOrder {
         Self { tasks, place }
     }
 
-    /// What the box of a thread is called.
+    /// Name of a thread's box.
     fn label(&self, source: &Source<'_>, task: TaskId) -> String {
         let task = &source.counts.tasks[task as usize];
         match task.tid {
@@ -127,7 +117,7 @@ impl ThreadOrder {
     }
 }
 
-/// What was counted in a stack of a thread in a block of time.
+/// Samples and weight of a stack of a thread in a block of time.
 #[derive(Debug, Clone, Copy)]
 struct TimedCount {
     thread: u32,
@@ -191,7 +181,7 @@ fn walk(stacks: &Stacks) -> Vec<u32> {
     place
 }
 
-/// A box: what it stands for, and where.
+/// Key and place of a box.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct DrawnBox {
     key: u32,
@@ -215,7 +205,7 @@ struct OpenPath {
 }
 
 impl OpenPath {
-    /// What was counted in a path, the outermost key first.
+    /// Adds samples and weight of a path, the outermost key first.
     fn add(&mut self, path: impl Iterator<Item = u32>, weight: u64, samples: u32) {
         let mut depth = 0;
         for key in path {

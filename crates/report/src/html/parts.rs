@@ -69,7 +69,7 @@ pub(crate) struct FlamePart<'a> {
     pub(crate) legend: &'a Markup,
     /// The same samples in other forms.
     pub(crate) forms: &'a [FlameForm<'a>],
-    /// Why a form is not there: sentences.
+    /// Reason for a missing form, a sentence.
     pub(crate) missing: Option<&'a str>,
 }
 
@@ -77,7 +77,7 @@ pub(crate) struct FlamePart<'a> {
 pub(crate) struct FlameForm<'a> {
     /// Its word in addresses of the page.
     pub(crate) way: &'static str,
-    /// Its button, and what is said of it there.
+    /// Label and tooltip of its button.
     pub(crate) button: (&'static str, &'static str),
     /// What stands where.
     pub(crate) shape: String,
